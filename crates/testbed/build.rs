@@ -1,4 +1,4 @@
-//! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
+//! Build script: passes the program a hash of the code that determines results on this platform, for its records.
 
 /// Sources of DFCP, of the emulated links, and of the code that runs flows over them.
 const TESTBED: [&str; 15] = [

@@ -1,4 +1,4 @@
-//! Arguments: those of the commands that move files, and what several commands share.
+//! Arguments of the file commands, and arguments that several commands share.
 
 mod direction;
 mod link;
@@ -44,46 +44,45 @@ use crate::units;
 pub enum CarrierArg {
     /// UDP.
     Udp,
-    /// IP itself with this protocol number, 253 or 254.
+    /// IP without UDP, with this protocol number, 253 or 254.
     RawIp(u8),
 }
 
-/// Options of the path; the same for every command that opens or accepts connections.
+/// Path options of every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
-    /// Rate to send at: `auto` for what the path has room for, sharing it with TCP (auto:high for more of it, auto:low
-    /// for what others leave); 20M, 1.5G, .. (or 20mbit, ..) for that many bits of IP packets per second; or `line` for as fast as
-    /// interface and peer take it, without circuit breaker (it starves others on a shared path) [default: auto; line with
-    /// --insecure-classic, which has no automatic rate]
+    /// Sending rate: `auto` adapts to the path and shares it with TCP (auto:high takes a larger share, auto:low yields to other traffic);
+    /// 20M, 1.5G, .. (or 20mbit, ..) is a fixed rate in bits of IP packets per second; `line` is as fast as interface and peer allow,
+    /// without circuit breaker (it starves other traffic on a shared path) [default: auto; line with --insecure-classic, which has no
+    /// automatic rate]
     #[arg(long, value_name = "RATE|auto|line")]
     pub rate: Option<RateArg>,
-    /// With `--rate auto`: never more than this
+    /// Upper limit of `--rate auto`
     #[arg(long, value_name = "RATE", value_parser = units::sending_rate)]
     pub max_rate: Option<u64>,
-    /// With `--rate auto`: never less than this by its own estimate. The other side's --max-receive-rate and the circuit breaker
-    /// stand above it
+    /// Lower limit of the estimate of `--rate auto`. The other side's --max-receive-rate and the circuit breaker can still reduce the rate
+    /// below it
     #[arg(long, value_name = "RATE", value_parser = units::sending_rate)]
     pub min_rate: Option<u64>,
-    /// The most that each peer may send to this side, whatever its own rate; declared to it when it connects [default: no
-    /// limit]
+    /// Limit on the rate at which each peer may send to this side, advertised when the peer connects [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::sending_rate, conflicts_with = "insecure_classic")]
     pub max_receive_rate: Option<u64>,
-    /// Carrier of the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
-    /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
-    /// cap_net_raw+ep on the program) and seldom passes address translation
+    /// Carrier of the datagrams, the same on both sides: udp, or raw-ip for IP without UDP (protocol 253; raw-ip:254 for the other
+    /// experimental number). raw-ip works on Linux only, needs CAP_NET_RAW (root, or setcap cap_net_raw+ep on the program) and rarely
+    /// passes NAT
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
-    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. The size
-    /// that the path carries (tunnels, PPPoE) is found without it
+    /// Upper bound on IP packets of data, 1280 to 1500 bytes, for both directions; set on either side. Smaller path MTUs (tunnels, PPPoE)
+    /// are discovered automatically
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,
-    /// Mark this side's datagrams as ECT(0), so that queues on the path mark them instead of dropping them; how many they have
-    /// marked is shown. No rate answers the marks yet: use it to examine paths of your own
+    /// Mark this side's datagrams as ECT(0), so that queues on the path can mark instead of drop; the number of marked datagrams is
+    /// reported. Rate control does not respond to the marks yet: use this only to examine your own paths
     #[arg(long, conflicts_with = "insecure_classic")]
     pub ecn: bool,
-    /// Class of this side's IP packets, by which networks tell traffic apart (DSCP): EF, AF11 to AF43, CS0 to CS7, VA, LE, or a number from
-    /// 0 to 63, also as 0x2e. Packets of the other side have the class of its own flag. On Linux [default: CS0]
+    /// DSCP of this side's IP packets: EF, AF11 to AF43, CS0 to CS7, VA, LE, or a number from 0 to 63, also as 0x2e. The other side sets
+    /// its own. On Linux [default: CS0]
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<Dscp>,
     /// Cipher: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the fastest on both machines]
@@ -95,25 +94,24 @@ pub struct PathArgs {
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_plaintext: bool,
-    /// Write a trace of what happens to the connections, datagram by datagram, in qlog's format (JSON text sequences; qvis and others read
-    /// it). All connections of the command are in this one file, told apart by group_id; end its name in .sqlog. A trace that is there is
-    /// replaced
+    /// Write a qlog trace of every connection, datagram by datagram (JSON text sequences, for qvis and other tools). One file holds all
+    /// connections of the command, told apart by group_id; its name should end in .sqlog. An existing trace is replaced
     #[arg(long, value_name = "FILE")]
     pub qlog: Option<PathBuf>,
-    /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: with
-    /// that file, all that is sent can be read and forged. Without this flag nothing is written
+    /// Append the keys of each connection to the file named by the environment variable DFCP_KEYLOG, for `dfcp decrypt`. Anyone with that
+    /// file can read and forge the traffic
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub key_log: bool,
-    /// Recordings of connections; the commands fill it in.
+    /// Recordings of connections; filled in by the command.
     #[arg(skip)]
     pub recording: Recording,
-    /// Parameters that classic connections start with; the commands that take `--set` fill it in.
+    /// Initial parameters of classic connections; filled in by the commands with `--set`.
     #[arg(skip)]
     pub parameters: Parameters,
-    /// One-way streams which the peer may open; the commands fill it in.
+    /// Number of one-way streams that the peer may open; filled in by the command.
     #[arg(skip)]
     pub peer_streams: u16,
-    /// True if messages are sent or taken; the commands fill it in.
+    /// True if the command sends or receives messages; filled in by the command.
     #[arg(skip)]
     pub messages: bool,
 }
@@ -165,58 +163,57 @@ again. Files of the same size and time that this sender has stored \
 there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
 again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]
 pub struct SendArgs {
-    /// Files and directories to send; - is standard input. Behind them, unless this side listens, the machine on which `dfcp receive`
-    /// runs, as HOST, or HOST:PORT where that does not listen on port 23327
+    /// Files and directories to send; - is standard input. Last, unless --listen is given, the machine that runs `dfcp receive`: HOST, or
+    /// HOST:PORT if its port is not 23327
     #[arg(value_name = "FILE", num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// Send standard input as a file of this name; - has to be one of the files
+    /// Name for standard input at the receiver; requires - among the files
     #[arg(long, value_name = "NAME")]
     pub name: Option<OsString>,
-    /// Begin every file anew, also those of which the receiver has a part that an earlier `dfcp send` could not finish
+    /// Send every file from the start, even if the receiver has a part of it from an interrupted `dfcp send`
     #[arg(long)]
     pub no_resume: bool,
     /// Compare files that the receiver has by their BLAKE3 hashes, not by size and modification time
     #[arg(long)]
     pub checksum: bool,
-    /// Of long files that have changed and that the receiver may replace (--force there), send only what has changed
+    /// Send only the changed parts of large files; needs --force at the receiver
     #[arg(long)]
     pub delta: bool,
-    /// Leave out files and directories whose names match, as in rsync: *.o by the last part of the name, cache/ for directories alone,
-    /// /photos/raw from the start of the name at the receiver on; may be given several times
+    /// Skip files and directories whose names match, as in rsync: *.o matches the last part of the name, cache/ directories only,
+    /// /photos/raw from the start of the name at the receiver; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
-    /// Send and delete nothing; tell what would be
+    /// Send and delete nothing; print what would happen
     #[arg(long, conflicts_with = "listen")]
     pub dry_run: bool,
-    /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. It is done
-    /// at the end, and only if nothing has failed. Files that --exclude matches on either side, or that are skipped here, are not deleted
+    /// Delete files on the receiver that are missing here, within the sent directories; needs --allow-delete there. Deletion happens at the
+    /// end, and only if nothing failed. Files that --exclude matches on either side, or that are skipped here, are kept
     #[arg(long)]
     pub delete: bool,
-    /// Keep links inside directories: symbolic ones whose target is relative and stays inside of what is sent, and further names of files
-    /// (hard links). They are made last. Needs a receiver which keeps links
+    /// Keep links inside the sent directories: symbolic links with relative targets that stay inside, and hard links. Links are created
+    /// last. Needs a receiver that supports links
     #[arg(long)]
     pub links: bool,
-    /// Exit with 1 if anything was left out that --exclude does not name, or was sent in another form: links without --links, sockets,
-    /// pipes and devices, what a file has gained meanwhile
+    /// Exit with 1 if anything not named by --exclude was skipped or changed in form: links without --links, sockets, pipes and devices,
+    /// bytes appended to a file meanwhile
     #[arg(long)]
     pub strict: bool,
-    /// Address at which `dfcp receive` listens; [`Cli::checked`](crate::cli::Cli::checked) takes it from the end of the files.
+    /// Address of `dfcp receive`; [`Cli::checked`](crate::cli::Cli::checked) takes it from the end of `files`.
     #[arg(skip)]
     pub to: Option<String>,
-    /// Let one `dfcp receive --from` call at this port (without a value, 23327), at every address of this machine, or at the one which is
-    /// given with it as an address or a name
+    /// Listen for one `dfcp receive --from`: on this port (default 23327) of every local address, or on the given address or host name
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(FILES_PORT), num_args = 0..=1, default_missing_value = "23327")]
     pub listen: Option<ListenArg>,
-    /// Go on after the first receiver, until interrupted: each that is admitted gets the files
+    /// Keep serving after the first receiver, until interrupted: every admitted receiver gets the files
     #[arg(long, requires = "listen", help_heading = "When this side listens")]
     pub keep: bool,
-    /// The time to get on after the connection is lost.
+    /// Time limit for reconnecting after a lost connection.
     #[command(flatten)]
     pub retry: RetryArgs,
-    /// The peers to trust or to admit.
+    /// Peers to trust or to admit.
     #[command(flatten)]
     pub peers: PeerArgs,
-    /// Metrics, where this side listens.
+    /// Metrics endpoint of a listening sender.
     #[command(flatten)]
     pub metrics: MetricsArgs,
     /// Audit log of the transfers.
@@ -257,15 +254,15 @@ week, for the key that sent them, which goes on where it was; --partials lists t
 confirmed only after it and its name are flushed to the disk, many small files together; --no-sync leaves flushing to the \
 system.")]
 pub struct ReceiveArgs {
-    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name [default: 23327]
+    /// Port to listen on, at every local address, or at the given address or host name [default: 23327]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(FILES_PORT), num_args = 0..=1, default_missing_value = "23327")]
     pub listen: Option<ListenArg>,
-    /// Call a `dfcp send --listen` there, instead of listening
+    /// Connect to `dfcp send --listen` at this address instead of listening
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host_or(FILES_PORT), conflicts_with_all = ["listen", "partials", "once", "max_senders"])]
     pub from: Option<String>,
-    /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
-    /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
-    /// written before it can be verified: only exit code 0 means that its hash matched
+    /// Directory for received files; created if missing. It must not contain or lie inside the directory of your keys, authorized_keys or
+    /// secrets. `-` writes one file of one sender to standard output (implies --once), before its hash is verified: only exit code 0
+    /// confirms it
     #[arg(
         long,
         value_name = "DIR",
@@ -274,47 +271,47 @@ pub struct ReceiveArgs {
         default_value_if("forget", ArgPredicate::IsPresent, ".")
     )]
     pub output: PathBuf,
-    /// End after one sender; the exit code then tells whether all its files were verified and stored
+    /// Exit after one sender; the exit code states whether all its files were verified and stored
     #[arg(long)]
     pub once: bool,
-    /// Replace files that exist. Without it those which the same sender has stored with the same content are confirmed as unchanged, and
-    /// others refused
+    /// Replace existing files. Without this flag, files that the same sender has stored with the same content are confirmed as unchanged,
+    /// and others are refused
     #[arg(long)]
     pub force: bool,
-    /// Let every sender that is admitted find out whether it has what is here, not only the one that sent it: such files are not sent again,
-    /// and those with the same content count as unchanged. A sender can then guess the content of a file
+    /// Let every admitted sender learn whether it has the same files as this side, not only the sender that stored them: such files are not
+    /// sent again, and equal content counts as unchanged. A sender can then test guesses about a file's content
     #[arg(long)]
     pub allow_update: bool,
-    /// Let senders delete, by their --delete, what they do not have in the directories that they send
+    /// Allow senders to delete files with --delete: files they do not have, in the directories that they send
     #[arg(long)]
     pub allow_delete: bool,
-    /// Keep no unfinished files for their senders to go on with
+    /// Keep no unfinished files for later resumption
     #[arg(long)]
     pub no_resume: bool,
-    /// List the unfinished files below --output, and end
+    /// List the unfinished files below --output, and exit
     #[arg(long, conflicts_with_all = ["listen", "once", "no_resume"])]
     pub partials: bool,
-    /// Forget the transfers that a code has begun and that are not complete, so that they need a new code, and end. Their unfinished files stay
+    /// Forget incomplete transfers begun by code, so that they need a new code, and exit. Their unfinished files are kept
     #[arg(long, conflicts_with_all = ["listen", "from", "output", "once", "partials"])]
     pub forget: bool,
     /// Do not flush files to the disk before confirming them: faster, but a power cut may lose confirmed files
     #[arg(long)]
     pub no_sync: bool,
-    /// Give files and directories the sender's modes as they are. Without it the umask counts, and neither group nor others
-    /// may write
+    /// Give files and directories exactly the sender's modes. Without this flag the umask applies, and write permission for group and
+    /// others is removed
     #[arg(long)]
     pub preserve_modes: bool,
-    /// The most that one sender may store in one session, counting the content of all its files, such as 10GB or 500MiB;
-    /// further files are refused [default: what the disk has room for]
+    /// Limit on the bytes that one sender may store in one session, counting the content of all its files, such as 10GB or 500MiB; further
+    /// files are refused [default: free disk space]
     #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
     pub max_bytes: Option<u64>,
-    /// Senders served at once; others are told to come back
+    /// Limit on concurrent senders; further ones are asked to retry later
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
-    /// The time to get on after the connection is lost.
+    /// Time limit for reconnecting after a lost connection.
     #[command(flatten)]
     pub retry: RetryArgs,
-    /// The peers to admit or to trust.
+    /// Peers to admit or to trust.
     #[command(flatten)]
     pub peers: PeerArgs,
     /// Metrics of this server.
@@ -348,22 +345,33 @@ pub struct IdArgs {
 }
 
 impl PathArgs {
-    /// Begins the recordings that are asked for, of this `side` of connections.
+    /// Opens the requested recordings for this `side` of connections.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// Fails if a file cannot be written.
     pub fn begin_recording(&mut self, side: Side) -> anyhow::Result<()> {
         self.recording = Recording::begin(self.qlog.as_deref(), self.key_log, side)?;
         Ok(())
     }
 
-    /// The files that recordings would be written to.
+    /// Paths of the requested recordings.
     #[must_use]
     pub fn recorded_files(&self) -> Vec<PathBuf> {
         key_log::path(self.key_log).into_iter().chain(self.qlog.clone()).collect()
     }
 
-    /// The flag by which everything runs without encryption, if one was given.
+    /// Refuses bounds of the automatic rate that exclude each other.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match (self.min_rate, self.max_rate) {
+            (Some(least), Some(most)) if least > most => {
+                let [least, most] = [least, most].map(|bps| units::human_rate(bps as f64));
+                Err(format!("--min-rate {least} is more than --max-rate {most}: lower the one or raise the other"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Flag that turns encryption off, if one was given.
     pub fn insecure_flag(&self) -> Option<&'static str> {
         match () {
             () if self.insecure_classic => Some("--insecure-classic"),
@@ -372,14 +380,14 @@ impl PathArgs {
         }
     }
 
-    /// The rate to use. Classic has no automatic one, and its token bucket is a limit of its own.
+    /// Effective rate. Classic has no automatic rate; its token bucket is a separate limit.
     pub fn rate(&self) -> RateArg {
         self.rate.unwrap_or(if self.insecure_classic { RateArg::Line } else { RateArg::Auto(Policy::Fair) })
     }
 
-    /// The rate for display, and true if a breaker guards it.
+    /// Rate for display, and true if a circuit breaker guards it.
     pub fn describe_rate(&self) -> String {
-        // Classic has no breaker, and `line` asks for none.
+        // Classic and `line` have no circuit breaker.
         let breaker = if self.insecure_classic || !matches!(self.rate(), RateArg::Bps(_)) { "off" } else { "on" };
         if let Some(bucket) = self.parameters.describe_bucket() {
             return format!("rate {}, {bucket} (circuit breaker {breaker})", self.rate());
@@ -416,10 +424,10 @@ fn mtu(text: &str) -> Result<u16, String> {
     }
 }
 
-/// A number from 1 on.
+/// Parses an integer from 1 on.
 ///
 /// # Errors
-/// Not such a number.
+/// Fails for any other text.
 pub fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=65_536) => Ok(count),
@@ -427,7 +435,7 @@ pub fn count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Seconds, unless a unit is given.
+/// Parses a duration; seconds without a unit.
 fn any_seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-//! Captures, pcapng and pcap, packet by packet in constant memory. The file is hostile.
+//! Reader of pcapng and pcap captures, packet by packet in constant memory. The file is untrusted.
 
 pub(crate) mod packet;
 
@@ -15,90 +15,90 @@ use crate::limits::{CAPTURE_BLOCK_BYTES_MAX, CAPTURE_INTERFACES_MAX};
 /// A capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureError {
-    /// The system says no.
+    /// Reading the file failed.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Io(#[from] io::Error),
-    /// Neither of the two formats.
+    /// The file is neither pcapng nor pcap.
     #[error(
         "is no capture: give a file in pcapng or pcap format, as tcpdump -w, tshark -w and dfcp lab trace --pcap write it"
     )]
     Format,
-    /// It breaks its format.
+    /// The file violates its format.
     #[error("is damaged at byte {at}: record it again, or cut it there")]
     Damaged {
-        /// Bytes that could be read.
+        /// Offset up to which the file could be read.
         at: u64,
     },
-    /// A block that is too long.
+    /// A block exceeds the length limit.
     #[error(
         "has a block of more than {CAPTURE_BLOCK_BYTES_MAX} bytes at byte {at}: record it again with a snap length, such as tcpdump -s 100"
     )]
     TooLong {
-        /// Offset of its first byte.
+        /// Offset of the block's first byte.
         at: u64,
     },
-    /// More interfaces than are remembered.
+    /// The capture has too many interfaces.
     #[error("has more than {CAPTURE_INTERFACES_MAX} interfaces: record fewer of them")]
     Interfaces,
-    /// Packets of an interface that was not described.
+    /// A packet refers to an undescribed interface.
     #[error("has packets of an interface which it does not describe: record it again")]
     NoInterface,
-    /// No addresses are read there.
+    /// The link type is not supported.
     #[error("has packets of link type {0}: record Ethernet, IP or tcpdump's `any`, which are read here")]
     LinkType(i32),
-    /// Packets without times.
+    /// Packets have no timestamps.
     #[error("has packets without times: record them with times, as pcap or with Enhanced Packet Blocks")]
     NoTime,
 }
 
-/// Bytes of an Enhanced Packet Block before its packet, and of a Simple Packet Block.
+/// Bytes of an Enhanced Packet Block in front of its packet; the next constant is that of a Simple Packet Block.
 const ENHANCED_HEAD_BYTES: usize = 28;
 const SIMPLE_HEAD_BYTES: usize = 12;
 
-/// A packet in a capture.
+/// Packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Captured<'a> {
-    /// Time of capture, since 1970 unless the capture has another epoch.
+    /// Capture time since 1970, or since the capture's own epoch.
     pub(crate) at: Time,
-    /// Type of its first header.
+    /// Link type of the packet's first header.
     pub(crate) link: LinkType,
-    /// Bytes which it had.
+    /// Length of the packet on the wire.
     pub(crate) wire_bytes: u32,
-    /// The part of them that was kept.
+    /// Captured bytes of the packet.
     pub(crate) bytes: &'a [u8],
 }
 
-/// Interface that saw packets.
+/// Capturing interface.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link: i32,
-    /// Units of time in a second.
+    /// Timestamp resolution, ticks per second.
     ticks_per_s: u64,
 }
 
-/// A block of a capture, of which each byte of the file is in exactly one.
+/// Block of a capture. Every byte of the file belongs to exactly one block.
 #[derive(Debug)]
 pub(crate) struct Piece<'a> {
-    /// All its bytes.
+    /// All bytes of the block.
     pub(crate) bytes: &'a [u8],
-    /// The packet in it, if there is one.
+    /// Packet in the block, if there is one.
     pub(crate) frame: Option<Frame>,
 }
 
-/// A packet in a block.
+/// Packet within a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Time of capture, since 1970 unless the capture has another epoch; `None` if the block does not state it.
+    /// Capture time since 1970, or since the capture's own epoch; `None` if the block does not state it.
     pub(crate) at: Option<Time>,
-    /// The number of its interface's link type; `None` if the interface was not described.
+    /// Link type number of the interface; `None` if the interface was not described.
     pub(crate) link: Option<i32>,
-    /// Bytes which it had.
+    /// Length of the packet on the wire.
     pub(crate) wire_bytes: u32,
-    /// Range of the kept bytes in the block.
+    /// Range of the captured bytes in the block.
     pub(crate) range: Range<usize>,
 }
 
-/// Fills what it is given as far as there are bytes, so that a short read of a pipe is no short header.
+/// Reader that fills the whole buffer if possible: a short read of a pipe would look like a truncated header.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {
@@ -116,11 +116,10 @@ impl<R: Read> Read for Whole<R> {
     }
 }
 
-/// Hands every packet of the capture in `file` to `take`, in the order in which they are there. Returns whether the capture is whole: one
-/// that was broken off ends within a packet.
+/// Passes every packet of the capture in `file` to `take`, in file order. Returns false for a capture that was cut off within a packet.
 ///
 /// # Errors
-/// The file is no capture, is damaged, or `take` fails.
+/// Fails if the file is no capture or is damaged, or if `take` fails.
 pub(crate) fn read<E: From<CaptureError>>(
     file: impl Read + Send,
     mut take: impl FnMut(Captured<'_>) -> Result<(), E>,
@@ -135,17 +134,17 @@ pub(crate) fn read<E: From<CaptureError>>(
     })
 }
 
-/// Hands every block of the capture in `file` to `take`, as [`read`] does its packets.
+/// Passes every block of the capture in `file` to `take`, like [`read`] for packets.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails as [`read`] does.
 pub(crate) fn pieces<E: From<CaptureError>>(
     file: impl Read + Send,
     mut take: impl FnMut(Piece<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
     let mut reader = match create_reader(CAPTURE_BLOCK_BYTES_MAX, Whole(file)) {
         Ok(reader) => reader,
-        // The crate does not pass on what the system said.
+        // The pcap crate discards the system's error.
         Err(PcapError::ReadError) => return Err(CaptureError::Io(io::Error::other("the file cannot be read")).into()),
         Err(_) => return Err(CaptureError::Format.into()),
     };
@@ -169,7 +168,7 @@ pub(crate) fn pieces<E: From<CaptureError>>(
     }
 }
 
-/// Reads on. A block which says that it needs more than there is room for would be waited for without end.
+/// Reads more of the file. A block larger than the buffer is refused here; waiting for it would never end.
 fn refill(reader: &mut (dyn PcapReaderIterator + Send), at: u64) -> Result<(), CaptureError> {
     let before = reader.data().len();
     let refilled = reader.refill().is_ok();
@@ -182,7 +181,7 @@ fn refill(reader: &mut (dyn PcapReaderIterator + Send), at: u64) -> Result<(), C
     Ok(())
 }
 
-/// The packet in a block of `length` bytes, if there is one.
+/// Packet in a block of `length` bytes, if there is one.
 fn interpret(
     block: PcapBlockOwned<'_>,
     length: usize,
@@ -201,7 +200,7 @@ fn interpret(
             let interface = interfaces.first();
             let fraction = time(packet.ts_usec.into(), interface.map_or(1, |it| it.ticks_per_s)).as_ns();
             let at = Time::from_ns(u64::from(packet.ts_sec) * 1_000_000_000 + fraction);
-            // The head of a record is longer in a variant of the format.
+            // One variant of the format has a longer record header.
             let start = length.saturating_sub(packet.data.len());
             frame(interface, Some(at), packet.origlen, start, packet.data.len())
         }
@@ -221,7 +220,7 @@ fn interpret(
             let interface = interfaces.get(packet.if_id as usize);
             let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
             let at = time(ticks, interface.map_or(1, |it| it.ticks_per_s));
-            // Padded to four bytes.
+            // Packet data are padded to four bytes.
             let kept = packet.data.len().min(packet.caplen as usize);
             frame(interface, Some(at), packet.origlen, ENHANCED_HEAD_BYTES, kept)
         }
@@ -233,7 +232,7 @@ fn interpret(
     })
 }
 
-/// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. A value that does not fit means 1 s.
+/// Ticks per second for the option `if_tsresol`: a power of ten, or of two if the highest bit is set. A value out of range means 1 s.
 fn ticks_per_s(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7F);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };

@@ -1,16 +1,16 @@
-//! The whole command line: every command with its arguments. It lies above the commands, which do not know it.
+//! Command line of the program: every command with its arguments. The module lies above the commands, which do not use it.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
-use crate::args::{IdArgs, PerfArgs, ReceiveArgs, SendArgs};
+use crate::args::{IdArgs, PathArgs, PerfArgs, PerfSide, ReceiveArgs, SendArgs};
 use crate::decrypt::args::DecryptArgs;
 #[cfg(target_os = "linux")]
 use crate::emulate::{self, EmulateArgs};
 use crate::estimate::args::EstimateArgs;
 use crate::generate::GenerateArgs;
 use crate::laboratory;
-use crate::pipe::args::PipeArgs;
+use crate::pipe::args::{PipeArgs, PipeSide};
 use crate::relay::RelayArgs;
 
 /// Move data over lossy and long paths.
@@ -36,24 +36,24 @@ pub struct Cli {
     /// Print nothing but errors, warnings, codes and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// The command to run.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands. (`lab` and `demo` are those of another program: [`crate::laboratory`].)
+/// Commands of the program. (`lab` and `demo` belong to another program: [`crate::laboratory`].)
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send files and directories to a `dfcp receive`
     Send(SendArgs),
-    /// Receive files from `dfcp send`, verified before they appear
+    /// Receive files from `dfcp send`; each appears only after its hash is verified
     Receive(ReceiveArgs),
-    /// Impair UDP on its way: loss, delay, jitter, rate and more
+    /// Relay UDP with loss, delay, jitter, a rate limit and other impairments
     Relay(RelayArgs),
     /// Run any program behind an emulated path
     #[cfg(target_os = "linux")]
     Emulate(EmulateArgs),
-    /// First process of an emulation's namespace; `emulate` starts it, and its end takes the others with it.
+    /// First process of an emulation's namespace. `emulate` starts it, and its exit kills the other processes.
     #[cfg(target_os = "linux")]
     #[command(name = emulate::INIT, hide = true)]
     EmulateInit,
@@ -61,9 +61,9 @@ pub enum Command {
     Perf(PerfArgs),
     /// Carry a UDP stream, such as live video, within a deadline
     Pipe(PipeArgs),
-    /// Estimate how fast a path serves its user, on a live path or from a capture
+    /// Estimate the throughput that a path gives its user, live or from a capture
     Estimate(EstimateArgs),
-    /// Open the encrypted datagrams in a capture, with a key log
+    /// Decrypt the datagrams in a capture, with a key log
     Decrypt(DecryptArgs),
     /// Show this user's public key, for others to trust
     Id(IdArgs),
@@ -71,32 +71,51 @@ pub enum Command {
     Generate(GenerateArgs),
 }
 
+impl Command {
+    /// Path options of the command, if it has them.
+    const fn path(&self) -> Option<&PathArgs> {
+        match self {
+            Self::Send(args) => Some(&args.path),
+            Self::Receive(args) => Some(&args.path),
+            Self::Perf(PerfArgs { side: PerfSide::Server(args) }) => Some(&args.path),
+            Self::Perf(PerfArgs { side: PerfSide::Client(args) }) => Some(&args.path),
+            Self::Pipe(PipeArgs { side: PipeSide::Udp(args) }) => Some(&args.path),
+            Self::Pipe(PipeArgs { side: PipeSide::Serve(args) }) => Some(&args.path),
+            _ => None,
+        }
+    }
+}
+
 impl Cli {
-    /// The definition with the commands that another program has.
+    /// Definition of the command line, with the commands of the laboratory program.
     #[must_use]
     pub fn full_command() -> clap::Command {
         laboratory::added_to(Self::command())
     }
 
-    /// The arguments of this process.
+    /// Parses the arguments of this process.
     ///
     /// # Errors
-    /// They make no sense, or ask for help.
+    /// Fails for invalid arguments, or if help was requested.
     pub fn of_command_line() -> Result<Self, Error> {
         Self::from_arg_matches(&Self::full_command().try_get_matches()?)
     }
 
-    /// Checks what depends on which side calls, which is known only when all is parsed, and finds the peer of `send`.
+    /// Checks that depend on the calling side, which is known only after parsing; also takes the peer of `send` from the files.
     ///
     /// # Errors
-    /// Arguments which make no sense together.
+    /// Fails if arguments contradict each other.
     pub fn checked(mut self) -> Result<Self, Error> {
         let checked = match &mut self.command {
             Command::Send(args) => args.check(),
             Command::Receive(args) => args.check(),
             _ => Ok(()),
         };
-        checked.map(|()| self).map_err(|sentence| Self::command().error(ErrorKind::ArgumentConflict, sentence))
+        let path = self.command.path();
+        checked
+            .and_then(|()| path.map_or(Ok(()), PathArgs::check))
+            .map(|()| self)
+            .map_err(|sentence| Self::command().error(ErrorKind::ArgumentConflict, sentence))
     }
 }
 

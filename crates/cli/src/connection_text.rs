@@ -1,4 +1,4 @@
-//! Sentences and JSON fields about a connection: its protection, and a rate that its path does not carry.
+//! Text and JSON about a connection: its encryption, and a sending rate above the path's capacity.
 
 use dfcp_files::transport::PathSample;
 use dfcp_files::{Seal, cipher_name, pattern_name};
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::units;
 
-/// Adds the fields `peer_key` (the fingerprint), `cipher` and `pattern` to a JSON object; all are null without a seal.
+/// Adds `peer_key` (the fingerprint), `cipher` and `pattern` to a JSON object; all are null without encryption.
 pub fn add_seal(seal: Option<&Seal>, object: &mut Value) {
     object["peer_key"] = json!(seal.and_then(|seal| seal.peer).map(|key| key.fingerprint().to_string()));
     object["cipher"] = json!(seal.map(|seal| cipher_name(seal.cipher)));
     object["pattern"] = json!(seal.map(|seal| pattern_name(seal.pattern)));
 }
 
-/// Advice about loss which is the sender's own doing: it offered more than the path carries. `None` unless that was found.
+/// Advice after self-inflicted loss: the sender exceeded the path's capacity. `None` unless that was detected.
 #[must_use]
 pub fn rate_advice(path: &PathSample) -> Option<String> {
     let rate_bps = path.carried_rate_bps?;
-    // An automatic rate is never faster than the path for long unless it was told to be.
+    // An automatic rate exceeds the path for long only if `--min-rate` forces it.
     let flag = if path.found.is_some() { "--min-rate" } else { "--rate" };
     Some(format!(
         "the sender was faster than the path, which carries about {}; {flag} {} there wastes less",

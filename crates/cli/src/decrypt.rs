@@ -20,10 +20,10 @@ use crate::capture::packet::{LinkType, carried};
 use crate::capture::{self, CaptureError, Piece};
 use crate::output;
 
-/// Opens what can be opened, and prints how much that was and what became of the rest.
+/// Decrypts what the keys permit, and prints counts of opened and other packets.
 ///
 /// # Errors
-/// A file cannot be read or written, there are no keys, or they open nothing.
+/// Fails if a file cannot be read or written, there are no keys, or no datagram was decrypted.
 pub fn run(args: &DecryptArgs) -> anyhow::Result<()> {
     let (name, keys_name) = (printable_path(&args.capture), printable_path(&args.keys));
     let keys = File::open(&args.keys).with_context(|| format!("cannot open {keys_name}, check the path"))?;
@@ -62,7 +62,7 @@ pub fn run(args: &DecryptArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// For people: all that there was, by what became of it.
+/// Summary of all packets by fate, for display.
 fn describe(counts: &Counts) -> String {
     let mut text = format!("opened {} of {} encrypted datagrams", counts.opened, counts.encrypted());
     for (count, what) in [
@@ -80,7 +80,7 @@ fn describe(counts: &Counts) -> String {
     text
 }
 
-/// Advice if nothing was opened, by the most frequent cause.
+/// Advice if no datagram was decrypted, by the most frequent cause.
 fn advice(counts: &Counts) -> &'static str {
     if counts.truncated >= counts.no_key.max(counts.forged) {
         "record whole packets, such as with tcpdump -s 0"
@@ -91,7 +91,7 @@ fn advice(counts: &Counts) -> &'static str {
     }
 }
 
-/// Default path of the result: beside the capture, `x.decrypted.pcapng` for `x.pcapng`.
+/// Default output path: `x.decrypted.pcapng` beside `x.pcapng`.
 fn beside(capture: &Path) -> PathBuf {
     let mut name = capture.file_stem().unwrap_or_default().to_owned();
     name.push(".decrypted");
@@ -102,10 +102,10 @@ fn beside(capture: &Path) -> PathBuf {
     capture.with_file_name(name)
 }
 
-/// Writes the capture again, with what can be opened opened. Returns what there was, whether it is whole, and the copy.
+/// Copies the capture with its datagrams decrypted. Returns the counts, whether the capture is whole, and the writer.
 fn copy<W: Write>(file: impl Read + Send, keys: &mut KeyRing, mut out: W) -> Result<(Counts, bool, W), DecryptError> {
     let mut counts = Counts::default();
-    // As long as the longest block so far: the reader has a limit.
+    // The buffer grows to the longest block, which the reader limits.
     let mut packet = Vec::new();
     let is_whole = capture::pieces(file, |piece| {
         let written = match packet_of(&piece) {
@@ -125,7 +125,7 @@ fn copy<W: Write>(file: impl Read + Send, keys: &mut KeyRing, mut out: W) -> Res
     Ok((counts, is_whole, out))
 }
 
-/// Range of the packet in a block, and of the possible DFCP in that packet.
+/// Ranges of the packet in a block, and of the possible DFCP payload in that packet.
 fn packet_of(piece: &Piece<'_>) -> Option<(std::ops::Range<usize>, capture::packet::Carried)> {
     let frame = piece.frame.as_ref()?;
     let link = LinkType::from_number(frame.link?)?;
@@ -142,7 +142,7 @@ enum DecryptError {
     Write(io::Error),
 }
 
-/// The copy, which has its name only when it is complete. Others cannot read it: it shows what was encrypted.
+/// Output file, renamed into place when complete. Mode 0600: it contains decrypted traffic.
 #[derive(Debug)]
 struct Output(BufWriter<NamedTempFile>);
 

@@ -1,8 +1,8 @@
-//! Stand-in of tests for a disk that becomes full.
+//! Test double for a disk that becomes full.
 
 use std::io::{self, Write};
 
-/// A disk with room for this number of bytes.
+/// Disk with room for this number of bytes.
 #[derive(Debug)]
 pub(crate) struct Full(pub(crate) usize);
 

@@ -1,4 +1,4 @@
-//! `dfcp generate`: man pages and completions for shells, from the command line's own definition.
+//! `dfcp generate`: man pages and shell completions, from the definition of the command line.
 
 use std::path::PathBuf;
 
@@ -26,22 +26,22 @@ pub struct GenerateArgs {
 pub enum What {
     /// Print completions for a shell
     Completions {
-        /// Shell that the completions are for
+        /// Shell to complete for
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
     /// Write a man page for each command
     Man {
-        /// Directory for them; made if it is missing
+        /// Directory for the man pages; created if missing
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
 }
 
-/// Writes what was asked for about `command`, the whole command line.
+/// Generates the requested output for `command`, the whole command line.
 ///
 /// # Errors
-/// It cannot be written.
+/// Fails if the output cannot be written.
 pub fn run(args: GenerateArgs, mut command: Command) -> anyhow::Result<()> {
     match args.what {
         What::Completions { shell } => {

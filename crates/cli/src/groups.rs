@@ -1,18 +1,19 @@
-//! Messages about many entries at once: each reason one time, with the number of entries and a few of their names.
+//! Summaries of many entries: one line per reason, with the number of entries and a few of their names.
 //!
-//! Entries are transferred over several streams and end in any order, so the names told are those which sort first.
+//! Entries end in any order over several streams, so the shown names are those that sort first.
 
 use std::collections::BTreeSet;
 
 use dfcp_files::{EntryKind, EntryOutcome, Skipped};
 
+use crate::flags;
 use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
 
-/// Entries that failed or were left out, by reason.
+/// Failed and skipped entries, grouped by reason.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     failed: Vec<(String, Names)>,
-    /// Entries whose reason came after [`GROUPS_MAX`] others.
+    /// Number of failed entries whose reason exceeded [`GROUPS_MAX`].
     failed_beyond: u64,
     skipped: Vec<(Skipped, Names)>,
 }
@@ -21,12 +22,12 @@ pub(crate) struct Groups {
 struct Names {
     count: u64,
     has_others: bool,
-    /// At most [`NAMES_SHOWN_MAX`].
+    /// Names that sort first, at most [`NAMES_SHOWN_MAX`].
     first: BTreeSet<String>,
 }
 
 impl Groups {
-    /// Notes an entry, if it failed.
+    /// Counts an entry if it failed.
     pub(crate) fn entry(&mut self, outcome: &EntryOutcome) {
         let Some(reason) = &outcome.failure else { return };
         if self.failed.len() >= GROUPS_MAX && !self.failed.iter().any(|(known, _)| known == reason) {
@@ -36,15 +37,17 @@ impl Groups {
         names_of(&mut self.failed, reason.clone()).add(&outcome.name, outcome.kind != EntryKind::File);
     }
 
-    /// Notes something that was left out.
+    /// Counts a skipped entry.
     pub(crate) fn skipped(&mut self, name: &str, what: Skipped) {
         names_of(&mut self.skipped, what).add(name, false);
     }
 
-    /// For people: one line for each reason.
+    /// Lines for display, one per reason.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let skipped =
-            self.skipped.iter().map(|(what, names)| format!("{}: {}", what.counted(names.count), names.list()));
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|(what, names)| format!("{}: {}", flags::skipped_counted(*what, names.count), names.list()));
         let failed = self.failed.iter().map(|(reason, names)| match names.count {
             1 => format!("failed: {}: {reason}", names.list()),
             count if names.has_others => format!("failed: {count} entries: {reason} ({})", names.list()),
@@ -75,7 +78,7 @@ impl Names {
     }
 }
 
-/// The names under `key`, none at first.
+/// Names under `key`; starts an empty group if needed.
 fn names_of<K: PartialEq>(groups: &mut Vec<(K, Names)>, key: K) -> &mut Names {
     let place = groups.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
         groups.push((key, Names::default()));

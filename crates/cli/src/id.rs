@@ -7,10 +7,10 @@ use crate::args::IdArgs;
 use crate::identity::{ConfigDir, load_or_create};
 use crate::output;
 
-/// Prints this user's public key, its fingerprint and where the private key is, which is made on first use.
+/// Prints this user's public key, its fingerprint and the path of the private key, which is created on first use.
 ///
 /// # Errors
-/// The key cannot be read or made.
+/// Fails if the key cannot be read or created.
 pub fn run(args: &IdArgs) -> anyhow::Result<()> {
     let own = load_or_create(&ConfigDir::of_user()?)?;
     let public = own.key.public();

@@ -1,7 +1,7 @@
-//! `--key-log`: the secrets of connections, to open captures of one's own (`spec/security.md` §6).
+//! `--key-log`: secrets of connections, to decrypt one's own captures (`spec/security.md` §6).
 //!
-//! Two things have to be said for anything to be written: the flag, and the file in the environment. A variable that is left over from an earlier
-//! hour gives nothing away, nor does a flag in a script that somebody else runs.
+//! Writing requires both the flag and the environment variable. A leftover variable alone reveals nothing, nor does a flag in a script that
+//! another user runs.
 
 pub mod line;
 #[cfg(test)]
@@ -21,19 +21,19 @@ use crate::limits::KEY_LOG_CONNECTIONS_MAX;
 use crate::output;
 use crate::private_file::{self, Permits};
 
-/// Names the file.
+/// Environment variable with the file's path.
 pub const VARIABLE: &str = "DFCP_KEYLOG";
 
-/// The file that the environment names, if it would be written.
+/// Path of the key log, if `asked` and the variable is set.
 #[must_use]
 pub fn path(asked: bool) -> Option<PathBuf> {
     env::var_os(VARIABLE).filter(|path| asked && !path.is_empty()).map(PathBuf::from)
 }
 
-/// Opens the key log that the environment names, with a warning, if the flag was given.
+/// Opens the key log named by the environment and prints a warning, if the flag was given.
 ///
 /// # Errors
-/// No file is named, or it cannot be written, or others could read it or had made it (\[keylog-1\]).
+/// Fails if the variable is unset, the file cannot be written, or other users could read it or created it (\[keylog-1\]).
 pub fn begin(asked: bool) -> anyhow::Result<Option<KeyLog>> {
     if !asked {
         return Ok(None);
@@ -52,10 +52,10 @@ pub fn begin(asked: bool) -> anyhow::Result<Option<KeyLog>> {
     Ok(Some(KeyLog::new(move |secrets| writer.append(&line::format(secrets)))))
 }
 
-/// The file.
+/// Open key log.
 #[derive(Debug)]
 struct Writer {
-    /// Fit for a terminal.
+    /// File name, escaped for a terminal.
     name: String,
     state: Mutex<State>,
 }
@@ -63,10 +63,10 @@ struct Writer {
 #[derive(Debug)]
 struct State {
     file: File,
-    /// The file ends within a line, which a full disk has cut off.
+    /// The file ends in the middle of a line, as after a full disk.
     is_torn: bool,
     lines: usize,
-    /// That lines are missing was said.
+    /// The loss of lines has been reported.
     is_told: bool,
 }
 
@@ -78,7 +78,7 @@ impl Writer {
         Ok(Self { name, state: Mutex::new(State { file, is_torn, lines: 0, is_told: false }) })
     }
 
-    /// Appends a line, by one call, so that programs which write to one file do not mix theirs.
+    /// Appends a line by one system call, so that concurrent programs do not mix their lines.
     fn append(&self, line: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.lines >= KEY_LOG_CONNECTIONS_MAX {

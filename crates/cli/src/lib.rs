@@ -1,10 +1,9 @@
-//! The parts of the `dfcp` command, as a library so that tests and the other programs of the workspace can drive them.
+//! Library of the `dfcp` command, so that tests and other programs of the workspace can drive it.
 //!
-//! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
-//! [`perf`], [`pipe`], [`relay`]) are thin: what they do on a connection is in [`dfcp_files`] and [`perf`], written over any
-//! [`dfcp_files::transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
-//! The user's key and the keys that it trusts are in the files of [`identity`]; [`pairing`] is for two people who have no keys
-//! yet. By these [`contact`] decides which hosts a connection may be opened to, and [`admission`] which connections are accepted.
+//! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`], [`perf`], [`pipe`],
+//! [`relay`]) are thin: their work on a connection is in [`dfcp_files`] and [`perf`], generic over [`dfcp_files::transport::Transport`];
+//! only [`net`] opens and accepts connections of the `dfcp` crate. [`identity`] holds the user's key and the trusted keys; [`pairing`]
+//! serves two people without keys. With these, [`contact`] decides which hosts to trust, and [`admission`] which peers to accept.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +18,7 @@ pub mod decrypt;
 #[cfg(target_os = "linux")]
 pub mod emulate;
 pub mod estimate;
+mod flags;
 #[cfg(test)]
 mod full_disk;
 pub mod generate;

@@ -1,4 +1,4 @@
-//! A listener's first lines: where it listens, and how others call it.
+//! First lines that a listener prints: its address, and the command that calls it.
 
 pub(crate) mod own_addresses;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::own_addresses::Reachable;
 use crate::output;
 
-/// The command that calls a listener of this `service` at `place`.
+/// Command that calls a listener of this `service` at `place`.
 #[must_use]
 pub(crate) fn call(service: Service, place: &str) -> String {
     match service {
@@ -21,8 +21,8 @@ pub(crate) fn call(service: Service, place: &str) -> String {
     }
 }
 
-/// Says that this program listens at `address`, and how that is called: by the command that `call` makes of a place. `doing` is
-/// what it does there and when it ends, as the rest of a sentence; `more` are further members of the JSON object. Returns where others reach it.
+/// Prints that this program listens at `address`, and the command that `call` makes for reaching it. `doing` completes the sentence with
+/// the service and its end; `more` adds members to the JSON object. Returns the reachable places.
 pub(crate) fn announce(
     address: SocketAddr,
     doing: &str,
@@ -49,7 +49,7 @@ pub(crate) fn announce(
     reachable
 }
 
-/// One line.
+/// Text line for the reachable places.
 fn describe(reachable: &Reachable, call: impl Fn(&str) -> String) -> String {
     let Some((last, others)) = reachable.places.split_last() else {
         return "this machine has no address yet at which others could reach it".to_owned();

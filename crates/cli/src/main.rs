@@ -1,4 +1,4 @@
-//! The `dfcp` command: parse, run, print at most one error, say by the exit code whether the work is done.
+//! The `dfcp` command: parses arguments, runs one command, prints at most one error, and reports success by the exit code.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +21,10 @@ use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::{Interrupted, Stop};
 use dfcp_cli::{decrypt, estimate, generate, id, laboratory, perf, pipe, receive, relay, send};
 
-/// Time for the disk threads, after an interruption, to write down the progress of unfinished files or to remove them.
+/// Time limit after an interruption for the disk threads to record the progress of unfinished files or remove them.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
-/// Time to tell the peers of broken-off connections so; else they wait for their idle timeout.
+/// Time to notify the peers of aborted connections; unnotified peers wait for their idle timeout.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -47,8 +47,7 @@ fn main() -> ExitCode {
     program::exit_code(start(cli))
 }
 
-/// Runs the commands that may make a user namespace, which only a process without other threads may do: before there is a runtime.
-/// They end by exit codes of their own.
+/// Runs a command that may create a user namespace, before the runtime starts: only a single-threaded process can. Returns its exit code.
 #[cfg(target_os = "linux")]
 fn without_threads(command: &Command) -> Option<ExitCode> {
     let outcome = match command {
@@ -66,14 +65,14 @@ fn without_threads(command: &Command) -> Option<ExitCode> {
 fn start(cli: Cli) -> anyhow::Result<End> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
-    // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
+    // A relay ends normally by Ctrl-C, and handles it to print its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
     let (hears_stop, interruption) = (hears_stop(&cli.command), interruption(&cli.command));
     let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
-        // Before the command begins, which may say at once that it listens.
+        // Install the handlers before the command can print that it listens.
         let mut signals = (!ends_itself).then(EndSignals::catch);
-        // As a task: this thread would have to be woken for every piece of data.
+        // Run the command as a task: on this thread, each wake-up would cost a context switch.
         let mut command = tokio::spawn(run(cli.command, stop));
         let outcome = tokio::select! {
             outcome = &mut command => program::joined(outcome).map(|()| End::Done),
@@ -84,11 +83,11 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     }
                     tokio::select! {
                         ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
-                        // A second request to end does not wait for that.
+                        // A second signal ends the program at once.
                         () = next_of(&mut signals) => None,
                     }
                 };
-                // It may have ended by itself just then.
+                // The command may have ended by itself at the same moment.
                 let ended = if let Some(ended) = tell.await {
                     ended
                 } else {
@@ -99,7 +98,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     Ok(Ok(())) => Ok(End::Done),
                     Ok(Err(error)) => match error.downcast::<Interrupted>() {
                         Ok(Interrupted(sentence)) => Ok(End::Interrupted(sentence)),
-                        // Of one that hears of it, the consequence of being told.
+                        // An error after a stop request is a consequence of the stop.
                         Err(_) if hears_stop => Ok(End::Interrupted(interruption.to_owned())),
                         Err(error) => Err(error),
                     },
@@ -108,7 +107,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
             }
         };
         if !matches!(outcome, Ok(End::Done)) {
-            // The connections which this broke off are reset by their own tasks, which end with the runtime.
+            // Aborted connections are reset by their own tasks, which the end of the runtime would cancel.
             tokio::time::sleep(FAREWELL).await;
         }
         outcome
@@ -117,7 +116,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
     outcome
 }
 
-/// The next request to end; never comes to a command that waits for that itself.
+/// Waits for the next signal; pending for ever for a command that handles signals itself.
 async fn next_of(signals: &mut Option<EndSignals>) {
     match signals {
         Some(signals) => signals.next().await,
@@ -125,8 +124,7 @@ async fn next_of(signals: &mut Option<EndSignals>) {
     }
 }
 
-/// Commands that end by themselves when they are told to: such a one has peers to tell, a result of what it has measured, or knows whether
-/// anything was under way.
+/// True for commands that end in order when asked: they have peers to notify or results to print.
 fn hears_stop(command: &Command) -> bool {
     match command {
         Command::Receive(_) | Command::Pipe(_) => true,
@@ -137,7 +135,7 @@ fn hears_stop(command: &Command) -> bool {
     }
 }
 
-/// The sentence about a command that was broken off, unless it has said more.
+/// Sentence about an interrupted command that printed nothing more specific.
 fn interruption(command: &Command) -> &'static str {
     match command {
         Command::Send(args) if args.dry_run => "interrupted: nothing was sent",

@@ -1,4 +1,4 @@
-//! Events of a server's peers: counted for `--metrics`, and written down for `--log-json`.
+//! Peer events of a server: counted for `--metrics`, and logged for `--log-json`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,31 +21,31 @@ use crate::metrics::text::{Kind, Text};
 use crate::metrics::{Exporter, OfEndpoint, Source};
 use crate::silence::Silence;
 
-/// Reasons to refuse a peer.
+/// Reason to refuse a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It left, or said nothing.
+    /// The peer left or stayed silent.
     Silent,
-    /// The connection is not encrypted.
+    /// The connection is plaintext.
     Unsealed,
-    /// Its key is not authorized, and it has no code.
+    /// The peer's key is not authorized, and it gave no code.
     UnknownKey,
-    /// Its code was wrong, or none is pending.
+    /// The peer's code was wrong, or no code is valid.
     Code,
-    /// Another address needed its place before it was admitted.
+    /// The place was given to another address before admission.
     Displaced,
-    /// As many are served as may be.
+    /// The server is at its limit of sessions.
     Busy,
     /// The audit log cannot be written.
     AuditLog,
 }
 
 impl Cause {
-    /// In the order of their numbers.
+    /// All causes, in the order of their indices.
     const ALL: [Self; 7] =
         [Self::Silent, Self::Unsealed, Self::UnknownKey, Self::Code, Self::Displaced, Self::Busy, Self::AuditLog];
 
-    /// One word, for programs.
+    /// Identifier for JSON and metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -71,16 +71,16 @@ impl From<&NotAdmitted> for Cause {
     }
 }
 
-/// Ending of a session.
+/// Outcome of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All that was asked for is done.
+    /// Everything requested was done.
     Complete,
-    /// It ended in order, and something was not done.
+    /// The session ended in order with something undone.
     Incomplete,
-    /// It broke.
+    /// The session broke.
     Failed,
-    /// This program ended before.
+    /// This program ended first.
     Interrupted,
 }
 
@@ -97,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// Reasons to admit a peer, as labels; the last one stands for connections that are not encrypted.
+/// Labels of the reasons for admission; the last one means a plaintext connection.
 const WAYS: [&str; 6] = ["pre_shared_key", "authorized_key", "code", "any", "transfer_begun_by_code", "not_encrypted"];
 
 const fn way(by: Option<By>) -> usize {
@@ -111,14 +111,14 @@ const fn way(by: Option<By>) -> usize {
     }
 }
 
-/// Outcomes of files, directories and links, as numbers.
+/// Labels of the outcomes of files, directories and links, by index.
 const ENTRIES: [(&str, &str); 9] = [
     ("file", "stored"),
     ("file", "unchanged"),
     ("file", "failed"),
     ("directory", "stored"),
     ("directory", "failed"),
-    // Of any kind.
+    // Deletions of any kind count as files.
     ("file", "deleted"),
     ("link", "stored"),
     ("link", "unchanged"),
@@ -152,7 +152,7 @@ struct Counts {
     stored_bytes: u64,
 }
 
-/// The peers of one server.
+/// Peer events of one server.
 #[derive(Debug)]
 pub struct Monitor {
     service: Service,
@@ -161,16 +161,16 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Writes into `audit`, if there is one.
+    /// Creates the monitor; events go to `audit` if given.
     #[must_use]
     pub fn new(service: Service, audit: Option<AuditLog>) -> Arc<Self> {
         Arc::new(Self { service, audit, counts: Mutex::default() })
     }
 
-    /// As the command line says, for a server that listens at `address`.
+    /// Creates the monitor from the command line, for a server at `address`.
     ///
     /// # Errors
-    /// The audit log cannot be written.
+    /// Fails if the audit log cannot be written.
     pub fn open(of: Service, args: &AuditArgs, address: SocketAddr) -> anyhow::Result<Arc<Self>> {
         let version = env!("CARGO_PKG_VERSION");
         let first = json!({ "event": "listening", "service": service(of), "address": address, "version": version });
@@ -178,10 +178,10 @@ impl Monitor {
         Ok(Self::new(of, audit))
     }
 
-    /// Serves what is counted here and by `endpoint`, if that is asked for, until the returned value is dropped.
+    /// Serves these counts and those of `endpoint` if `--metrics` is given, until the returned value is dropped.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// Fails if the address cannot be used.
     pub async fn serve_metrics(
         self: &Arc<Self>,
         args: &MetricsArgs,
@@ -193,11 +193,11 @@ impl Monitor {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A peer is not admitted. Strangers that said nothing are only counted.
+    /// Records a rejected peer. Silent strangers are only counted.
     pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
         self.counts().refused[cause as usize] += 1;
         if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
@@ -205,13 +205,14 @@ impl Monitor {
                 "event": "turned_away", "peer": printable(peer), "peer_key": fingerprint(key), "cause": cause.word(),
                 "message": printable(message),
             });
-            // Of a peer that is named otherwise there is no address.
+            // A peer name that is no address has no address prefix.
             let address = peer.parse::<SocketAddr>().ok().map(AddressPrefix::from);
             audit.record_stranger(event, address);
         }
     }
 
-    /// Begins the session of a peer that is admitted `by` this; `None` if that cannot be written down, and so must not be.
+    /// Starts the session of a peer admitted for reason `by`; `None` if the audit log cannot be written, in which case the session must not
+    /// start.
     #[must_use]
     pub fn begin(self: &Arc<Self>, peer: String, key: Option<PublicKey>, by: Option<By>) -> Option<Session> {
         let number = {
@@ -250,22 +251,22 @@ impl Monitor {
     }
 }
 
-/// The session of one peer. Dropped before it was told how it ended, it was interrupted.
+/// Session of one peer. Dropped without a recorded outcome, it counts as interrupted.
 #[derive(Debug)]
 pub struct Session {
     monitor: Arc<Monitor>,
     peer: String,
-    /// Fields that each of its lines has.
+    /// Fields common to all log lines of the session.
     who: Value,
     began: Instant,
     has_ended: AtomicBool,
-    /// A line of it is not in the audit log.
+    /// A line of this session is missing from the audit log.
     is_line_lost: AtomicBool,
     by: Option<By>,
     handle: Handle,
 }
 
-/// A session under way, as its server sees it. Cheap to clone.
+/// Running session, as its server sees it. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Handle(Arc<Shared>);
 
@@ -276,54 +277,54 @@ struct Shared {
 }
 
 impl Handle {
-    /// Since its peer was last heard, as far as that was told.
+    /// Time since the peer was last heard, as last reported.
     #[must_use]
     pub fn unheard(&self) -> Duration {
         self.0.silence.unheard()
     }
 
-    /// The session is to end: its peer has another one.
+    /// Asks the session to end, because its peer has started another one.
     pub fn displace(&self) {
         self.0.is_displaced.notify_one();
     }
 }
 
 impl Session {
-    /// The peer's address when it was accepted.
+    /// Peer address at acceptance.
     #[must_use]
     pub fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// Reason to admit the peer; `None` if the connection is not encrypted.
+    /// Reason for admission; `None` on a plaintext connection.
     #[must_use]
     pub fn by(&self) -> Option<By> {
         self.by
     }
 
-    /// For the server.
+    /// Handle for the server.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Nothing has come from the peer for this long.
+    /// Records the time for which the peer has been silent.
     pub fn note_silence(&self, unheard: Duration) {
         self.handle.0.silence.note(unheard);
     }
 
-    /// Completes when the session is to end because its peer has another one.
+    /// Completes when the session must end because its peer has started another one.
     pub async fn displaced(&self) {
         self.handle.0.is_displaced.notified().await;
     }
 
-    /// True if all its events are written down, where they must be.
+    /// True if every event of the session is in the audit log, or no log is kept.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         !self.is_line_lost.load(Ordering::Relaxed)
     }
 
-    /// A file or directory was answered, or is about to be.
+    /// Records the outcome of a file or directory, answered or about to be.
     pub fn entry(&self, outcome: &EntryOutcome) {
         let number = entry(outcome);
         let mut counts = self.monitor.counts();
@@ -342,7 +343,7 @@ impl Session {
         });
     }
 
-    /// It has ended; `details` is an object with figures, or null.
+    /// Records the end of the session; `details` is an object with counts, or null.
     pub fn end(&self, outcome: Outcome, details: Value) {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return;
@@ -360,7 +361,7 @@ impl Session {
         });
     }
 
-    /// It has ended by this error.
+    /// Records that the session failed with this error.
     pub fn fail(&self, error: &dyn std::error::Error) {
         self.end(Outcome::Failed, json!({ "message": printable(&error.to_string()) }));
     }

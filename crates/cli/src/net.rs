@@ -1,4 +1,4 @@
-//! Opens and accepts connections of the `dfcp` crate for the commands.
+//! Connections of the `dfcp` crate, opened and accepted for the commands.
 
 pub mod again;
 mod attempts;
@@ -20,11 +20,11 @@ use crate::admission::Ways;
 use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs, RateArg};
 use crate::connection_text::add_seal;
 use crate::contact::{Contact, Next};
+use crate::output;
 use crate::resolve::resolve;
-use crate::{output, units};
 
-/// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
-/// along, and in any case that nothing protects the connection, if that was asked for.
+/// Prints the settings on standard error before anything runs: rate, parameters and carrier, unless `json`; and always a warning if
+/// encryption is off.
 pub fn announce(args: &PathArgs, json: bool) {
     if !json {
         output::note(&args.describe_rate());
@@ -42,11 +42,11 @@ pub fn announce(args: &PathArgs, json: bool) {
     }
 }
 
-/// Connects to `host_port` and returns the connection with the address that answered, once it is certain that the host
-/// is the right one. A name's further addresses are tried beside the first when that stays silent.
+/// Connects to `host_port`; returns the connection, verified to be the right host, and the address that answered. Further addresses of a
+/// name are tried in parallel if the first stays silent.
 ///
 /// # Errors
-/// The name has no address, none of its addresses answers, or what answers is not the host.
+/// Fails if the name has no address, no address answers, or the host is not the right one.
 pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyhow::Result<Connected> {
     let Some(mut contact) = Contact::prepare(host_port, host, args).await? else {
         let plain = dial(host_port, args, plain_config(args)?).await;
@@ -63,18 +63,18 @@ pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyho
     }
 }
 
-/// A connection to the right host.
+/// Connection to the right host.
 #[derive(Debug)]
 pub struct Connected {
-    /// The connection.
+    /// Connection to the host.
     pub stream: Stream,
     /// The address that answered.
     pub peer: String,
-    /// Proof of the host's identity; `None` if the connection is not encrypted.
+    /// Proof of the host's identity; `None` on a plaintext connection.
     pub contact: Option<Contact>,
 }
 
-/// Says which peer this is, and what protects the connection.
+/// Prints the peer's identity and the protection of the connection.
 pub fn announce_peer<T: Transport>(connection: &T, peer: &str, json: bool) {
     let seal = connection.seal();
     if json {
@@ -108,7 +108,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     Ok((stream, address.to_string()))
 }
 
-/// A refusal without seals has one likely cause.
+/// Explains a refusal without encryption, which has one likely cause.
 fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyhow::Error {
     match (error.downcast_ref(), args.insecure_flag()) {
         (Some(ConnectError::Connection(ConnectionError::Refused)), Some(flag)) => anyhow::anyhow!(
@@ -118,7 +118,7 @@ fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyh
     }
 }
 
-/// Checks to make when nothing answers.
+/// Advice for a peer that does not answer.
 fn advice(carrier: Carrier) -> String {
     match carrier {
         Carrier::Udp => {
@@ -131,11 +131,10 @@ fn advice(carrier: Carrier) -> String {
     }
 }
 
-/// Listens where the command line says, for sealed connections if there are `ways` to be admitted. Of several addresses the
-/// first one that this machine has is taken.
+/// Listens at `place`, for encrypted connections if `ways` are given. Of several addresses, the first local one is used.
 ///
 /// # Errors
-/// The address cannot be used, or the carrier not without more rights.
+/// Fails if the address cannot be used, or the carrier needs more privileges.
 pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> anyhow::Result<Server> {
     let config = match ways {
         Some(ways) => Config::sealed(Credentials {
@@ -148,7 +147,7 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
     };
     let config = with_settings(config, args)?;
     let carrier = carrier(args);
-    // A raw socket for IPv6 carries no IPv4.
+    // A raw IPv6 socket carries no IPv4.
     let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
     loop {
         let address = addresses.next().with_context(|| format!("{place} has no address, check the name"))?;
@@ -160,10 +159,10 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
         };
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
-            // The system's own refusal, not that of the carrier, which has its sentence.
+            // An error of the system itself; the carrier's own errors have their sentence.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => ", choose a port from 1024 up",
             io::ErrorKind::PermissionDenied => "",
-            // A machine without this version of IP, or a name of which not every address is this machine's.
+            // This machine lacks the IP version, or the name also resolves to other machines.
             _ if addresses.len() > 0 => continue,
             io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, or the port alone",
             _ => "",
@@ -189,19 +188,13 @@ fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
+/// Applies the rate of the command line in either profile: classic is paced too, unless `line` is requested.
 fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> {
     let rate = args.rate();
     for (flag, bound) in [("--max-rate", args.max_rate), ("--min-rate", args.min_rate)] {
         if bound.is_some() && !matches!(rate, RateArg::Auto(_)) {
             bail!("{flag} bounds --rate auto, and the rate is {rate}: leave it out, or give --rate auto");
         }
-    }
-    if let (Some(least), Some(most)) = (args.min_rate, args.max_rate)
-        && least > most
-    {
-        let (least, most) = (units::human_rate(least as f64), units::human_rate(most as f64));
-        bail!("--min-rate {least} is more than --max-rate {most}: lower the one or raise the other");
     }
     config.rate = match rate {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
@@ -216,30 +209,30 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
     Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
 
-/// Symbols which make IP packets of at most `--mtu` bytes to or from `address`, or a little shorter ones.
+/// Sets the largest symbols that fit IP packets of `--mtu` bytes to or from `address`.
 fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Config {
-    // A segment's header and stream id, and behind the symbol the secret and the tag of a sealed one, or a CRC-32C
-    // (`spec/wire-format.md` §1 and §5, `spec/protocol.md` §6.1).
+    // Overhead of a segment: header and stream id, then the secret and tag of an encrypted segment, or a CRC-32C (`spec/wire-format.md` §1
+    // and §5, `spec/protocol.md` §6.1).
     let around_bytes = 24 + 4 + if matches!(config.security, Security::Sealed(_)) { 4 + 16 } else { 4 };
     let symbol_bytes = u32::from(args.mtu).saturating_sub(carrier(args).overhead_bytes(address) + around_bytes);
     config.symbol_size = config.symbol_size.min(u16::try_from(symbol_bytes).unwrap_or(u16::MAX));
     config
 }
 
-/// Accepts connections of the `dfcp` crate.
+/// Listener for connections of the `dfcp` crate.
 #[derive(Debug)]
 pub struct Server(Listener);
 
 impl Server {
-    /// Listening address, with the port that the system chose if none was named.
+    /// Listening address, with the actual port.
     ///
     /// # Errors
-    /// The system's.
+    /// Passes on the system's error.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The endpoint, for its counts of held and refused connections, at any time, also after the server has gone.
+    /// Endpoint, whose counters remain readable after the server has been dropped.
     pub fn endpoint(&self) -> Endpoint {
         self.0.endpoint().clone()
     }

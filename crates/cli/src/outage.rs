@@ -1,16 +1,16 @@
-//! Figures of a time without a session.
+//! Figures of an outage: a time without a session.
 
 use std::time::Duration;
 
-/// A time without a session.
+/// Outage: a time without a session.
 #[derive(Debug, Clone, Default)]
 pub struct OutageFigures {
-    /// Its duration so far.
+    /// Duration so far.
     pub lasted: Duration,
-    /// Calls so far.
+    /// Number of calls so far.
     pub calls: u32,
-    /// True if the session is over, and not only silent.
+    /// True if the session has ended, false if it is silent.
     pub is_lost: bool,
-    /// Failure of the last call that has ended.
+    /// Failure of the last completed call.
     pub last_failure: Option<String>,
 }

@@ -1,16 +1,16 @@
-//! The frame with a sender's figures of the path. The others are those of [`dfcp_framing::perf`].
+//! Frame with a sender's path statistics. Other frames are in [`dfcp_framing::perf`].
 
 use dfcp_files::transport::{DataDatagrams, FoundRate, PathSample, Phase, Wasted};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Fields, kind, with_header};
 
-/// Losses travel in parts per million.
+/// Unit of losses in the frame: parts per million.
 const PPM: f64 = 1e6;
 
 /// Appends a frame with the sender's figures.
 pub(crate) fn encode_path(path: &PathSample, out: &mut Vec<u8>) {
     with_header(kind::PERF_PATH, out, |out| {
-        // Saturating: both are far below 2³² unless the figures are nonsense.
+        // Saturating casts: real values are far below 2³².
         let loss_ppm = path.loss.map_or(u32::MAX, |loss| (loss * PPM) as u32);
         out.extend_from_slice(&loss_ppm.to_be_bytes());
         out.extend_from_slice(&path.rtt_ms.map_or(u32::MAX, |rtt_ms| (rtt_ms * 1e3) as u32).to_be_bytes());
@@ -58,7 +58,7 @@ fn decode_found(fields: &mut Fields<'_>) -> Option<FoundRate> {
 /// Decodes a body.
 ///
 /// # Errors
-/// Wrong length, or a phase that does not exist.
+/// Fails for a wrong length or an unknown phase.
 pub(crate) fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
     let mut fields = Fields(body);
     let mut decoded = || {

@@ -1,7 +1,7 @@
-//! Files that are their owner's alone, which a command makes or goes on with: key logs, audit logs, traces.
+//! Files private to their owner that a command creates or appends to: key logs, audit logs, traces.
 //!
-//! A user who could write to the directory, or had made the file, could otherwise read what is written, change it, or have it written into
-//! another file of the user's. Everything is checked of the opened file, so that nothing can be exchanged meanwhile.
+//! Another user with write access to the directory, or the creator of the file, could otherwise read or change its content, or redirect the
+//! writes into another file. All checks use the opened file, so that it cannot be swapped meanwhile.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,19 +9,19 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-/// Kinds of file that may be at the path, beside nothing.
+/// File types permitted at an existing path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permits {
-    /// A file.
+    /// Regular files.
     Files,
-    /// A file, or a device such as a terminal, which is not checked: it keeps nothing.
+    /// Regular files, and devices such as a terminal, which store nothing and are not checked.
     FilesAndDevices,
 }
 
-/// The file for appending, made if it is missing, and whether it ends within a line.
+/// Opens the file for appending, created if missing; true if it ends in the middle of a line.
 ///
 /// # Errors
-/// It cannot be opened, or [`check`] refuses it.
+/// Fails if the file cannot be opened, or [`check`] refuses it.
 pub(crate) fn append(path: &Path, permits: Permits) -> anyhow::Result<(File, bool)> {
     let (mut file, there) = open(path, OpenOptions::new().append(true))?;
     check(&there, permits)?;
@@ -33,24 +33,24 @@ pub(crate) fn append(path: &Path, permits: Permits) -> anyhow::Result<(File, boo
     Ok((file, last != *b"\n"))
 }
 
-/// Opens the file by `options` and for reading, and makes it if it is missing, for its owner alone. Follows no link and waits for nobody.
-/// Nothing is checked yet, so nothing may be written.
+/// Opens the file with `options` and for reading; creates it with mode 0600. Follows no link and never blocks. The file is unchecked, so
+/// nothing may be written yet.
 ///
 /// # Errors
-/// Those of the system, and symbolic links.
+/// Passes on errors of the system, and refuses symbolic links.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> anyhow::Result<(File, Metadata)> {
     options.read(true).create(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A link leads where its maker wants; opening a pipe would wait for a reader.
+        // A link could lead anywhere; opening a pipe would wait for a reader.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits() as i32);
     }
     let file = options.open(path).map_err(|error| explain(path, error))?;
     #[cfg(unix)]
     {
-        // A terminal that is held is waited for.
+        // Writes to a stopped terminal should block.
         let flags = rustix::fs::fcntl_getfl(&file).map_err(io::Error::from)?;
         rustix::fs::fcntl_setfl(&file, flags - rustix::fs::OFlags::NONBLOCK).map_err(io::Error::from)?;
     }
@@ -58,16 +58,16 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> anyhow::Result<(Fi
     Ok((file, there))
 }
 
-/// The system's word for a link that is not followed, in ours.
+/// Rewords the system's error for a link that was not followed.
 fn explain(path: &Path, error: io::Error) -> anyhow::Error {
     let is_link = path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink());
     if is_link { anyhow::anyhow!("it is a symbolic link, which is not followed") } else { error.into() }
 }
 
-/// Neither group nor others may do anything with the file, it is this user's, and it has no other name.
+/// Checks that the file belongs to this user, is closed to group and others, and has no other hard link.
 ///
 /// # Errors
-/// The fault, and its remedy.
+/// Returns the fault with its remedy.
 pub(crate) fn check(there: &Metadata, permits: Permits) -> anyhow::Result<()> {
     if permits == Permits::FilesAndDevices && is_device(there) {
         return Ok(());
@@ -90,7 +90,7 @@ fn check_private(there: &Metadata) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// There are no such owners and modes on this system.
+/// Accepts every file: this system has no Unix owners and modes.
 #[cfg(not(unix))]
 fn check_private(_: &Metadata) -> anyhow::Result<()> {
     Ok(())
@@ -112,8 +112,8 @@ pub(crate) mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// Tries a writer of such a file with all that others could have put in its place. `begin` says why it refuses, and `content` is what
-    /// it would take.
+    /// Tests a writer of private files against everything that others could have put in its place. `begin` returns its refusal; `content`
+    /// is what it would accept.
     pub(crate) fn refuses_what_others_can_use(content: &str, begin: impl Fn(&std::path::Path) -> Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);

@@ -1,4 +1,4 @@
-//! Display of a running transfer: a bar on a terminal, JSON lines for programs, one line per event otherwise.
+//! Display of a running transfer: a bar on a terminal, JSON lines for programs, otherwise one line per event.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,66 +11,67 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::connection_text::rate_advice;
+use crate::flags;
 use crate::groups::Groups;
 use crate::outage::OutageFigures;
 use crate::output;
 use crate::units::{human_bytes, human_rate};
 
-/// The displayed rate is the mean over this time.
+/// Averaging window of the displayed rate.
 const RATE_WINDOW: Duration = Duration::from_secs(3);
 
-/// Time for which a rate must be known before it gives the time left.
+/// Minimum history of the rate for an estimate of the remaining time.
 const RATE_KNOWN: Duration = Duration::from_secs(1);
 
-/// Silence of the peer which is shown: many times what passes between two frames of a peer which is there.
+/// Silence of the peer that is displayed: many frame intervals of a live peer.
 pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
-/// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
+/// Silence of the peer that gets a line without a bar: shorter than the idle timeout of 30 s.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
-/// Interval of lines that there is still no connection, as text where there is no bar ..
+/// Interval of text lines during an outage, without a bar.
 const OUTAGE_TOLD: Duration = Duration::from_secs(60);
 
-/// .. and for programs.
+/// Interval of JSON lines during an outage.
 const OUTAGE_JSON: Duration = Duration::from_secs(10);
 
-/// JSON progress lines come once per this many reports.
+/// Reports per JSON progress line.
 const REPORTS_PER_JSON_LINE: u32 = 4;
 
-/// Shows one transfer.
+/// Display of one transfer.
 #[derive(Debug)]
 pub struct Display {
     json: bool,
-    /// True if each stored file gets a line (receivers).
+    /// True at receivers, which print a line per stored file.
     files: bool,
-    /// True for a dry run: nothing is sent, and each file that would be gets a line.
+    /// True in a dry run, which prints a line per file that would be sent.
     tell_names: bool,
     peer: String,
     bars: MultiProgress,
     bar: ProgressBar,
     state: Mutex<State>,
-    /// Groups of failures, told at the end.
+    /// Grouped failures, printed at the end.
     groups: Mutex<Groups>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that had come, by time, over the last [`RATE_WINDOW`]; from the first bytes on.
+    /// Received bytes over time within the last [`RATE_WINDOW`], from the first byte on.
     recent: VecDeque<(Duration, u64)>,
     reports: u32,
-    /// A sender's figures of the path at the last report.
+    /// Sender's path statistics at the last report.
     path: Option<PathSample>,
-    /// True if the present silence was told.
+    /// True if the current silence has been reported.
     is_silence_told: bool,
-    /// Lines so far that there is no connection.
+    /// Number of outage lines so far.
     outage_told: u32,
 }
 
 impl Display {
-    /// For a transfer with `peer`. The bar joins `bars`, which hide themselves where standard error is no terminal.
+    /// Creates the display of a transfer with `peer`. The bar joins `bars`, which is hidden if standard error is no terminal.
     pub fn new(bars: &MultiProgress, peer: &str, json: bool, files: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { bars.add(ProgressBar::new(0)) };
-        // A receiver is not told how much will come.
+        // A receiver does not know the total size.
         if let Ok(style) = ProgressStyle::with_template(if files { "{msg}" } else { "{wide_bar} {msg}" }) {
             bar.set_style(style);
         }
@@ -86,14 +87,14 @@ impl Display {
         }
     }
 
-    /// Tells what would be sent and deleted, where nothing is.
+    /// Turns the display into that of a dry run.
     #[must_use]
     pub fn of_dry_run(mut self) -> Self {
         self.tell_names = true;
         self
     }
 
-    /// Takes the bar away, and gives the closing lines.
+    /// Removes the bar and prints the closing lines.
     pub fn finish(&self, report: &Report) {
         self.bar.finish_and_clear();
         self.bars.remove(&self.bar);
@@ -113,7 +114,7 @@ impl Display {
             let sentence = if self.tell_names { sentence.replacen("was", "would be", 1) } else { sentence.to_owned() };
             output::always(&format!("{}: {sentence}", self.peer));
         }
-        // A dry run has no other result.
+        // A dry run prints nothing else.
         if self.tell_names {
             output::always(&format!("{}: {}", self.peer, dry_summary(report)));
         } else {
@@ -121,25 +122,25 @@ impl Display {
         }
     }
 
-    /// Takes the bar away after a session that broke.
+    /// Removes the bar after a broken session.
     pub fn abandon(&self) {
         self.bar.finish_and_clear();
         self.bars.remove(&self.bar);
         self.tell_groups();
-        // A path that is flooded may be why it broke. Programs find the rate in the last line of progress.
+        // Overload of the path may be the cause. JSON readers find the rate in the last progress line.
         if let Some(advice) = self.last_advice().filter(|_| !self.json) {
             self.say(&advice);
         }
     }
 
-    /// Another session meets again what failed or was skipped in the last one.
+    /// Forgets failures and skips, which the next session meets again.
     pub fn begin_again(&self) {
         *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = Groups::default();
     }
 
-    /// A session is over, and the peer is called for `limit`.
+    /// Reports a lost session and the start of calls, for at most `limit`.
     pub fn lost(&self, cause: &TransferError, limit: Duration) {
-        // The next step in it is what is done here.
+        // Omit the advice in the error: reconnecting follows it already.
         let cause = cause.to_string();
         let cause = cause.rsplit_once("; ").map_or(cause.as_str(), |(cause, _next_step)| cause);
         if self.json {
@@ -151,7 +152,7 @@ impl Display {
         self.say(&format!("{}: {cause}\n{}: calling again for up to {limit}; Ctrl-C ends that", self.peer, self.peer));
     }
 
-    /// There is no session, or one that is silent, and the peer has been called.
+    /// Reports calls during an outage or a silence.
     pub fn waits(&self, outage: &OutageFigures) {
         if !outage.is_lost {
             return;
@@ -173,7 +174,7 @@ impl Display {
         }
     }
 
-    /// Another session is open.
+    /// Reports a new session.
     pub fn is_back(&self, outage: &OutageFigures) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outage_told = 0;
         if !self.json {
@@ -182,12 +183,12 @@ impl Display {
         }
     }
 
-    /// Advice about loss which was this side's own doing, as far as it was known at the last report.
+    /// Advice about self-inflicted loss, as of the last report.
     fn last_advice(&self) -> Option<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).path.as_ref().and_then(rate_advice)
     }
 
-    /// Tells what failed and what was left out, once.
+    /// Prints the grouped failures and skips, once.
     fn tell_groups(&self) {
         let groups = std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
         for line in groups.lines() {
@@ -195,7 +196,7 @@ impl Display {
         }
     }
 
-    /// A line that is told in any case.
+    /// Prints a line that `--quiet` does not suppress.
     fn result(&self, text: &str) {
         self.bars.suspend(|| output::always(text));
     }
@@ -206,7 +207,7 @@ impl Display {
 }
 
 impl Drop for Display {
-    /// A transfer that was interrupted has no other end.
+    /// Ends an interrupted transfer, which is never finished.
     fn drop(&mut self) {
         self.tell_groups();
     }
@@ -247,7 +248,7 @@ impl Observer for Display {
 
     fn skipped(&self, name: &str, what: Skipped) {
         if self.json {
-            return output::json(&json!({ "event": "skipped", "name": name, "reason": what.reason() }));
+            return output::json(&json!({ "event": "skipped", "name": name, "reason": flags::skipped_reason(what) }));
         }
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).skipped(name, what);
     }
@@ -293,7 +294,7 @@ fn reconnecting(peer: &str, outage: &OutageFigures) -> Value {
     })
 }
 
-/// Rate of the transfer, as known over some time.
+/// Transfer rate over a known time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate {
     bps: f64,
@@ -301,11 +302,11 @@ struct Rate {
 }
 
 impl State {
-    /// The mean rate over the window; `None` until there are two figures to compare.
+    /// Mean rate over the window; `None` until there are two samples.
     fn advance(&mut self, snapshot: &Snapshot) -> Option<Rate> {
         let (now, bytes) = (snapshot.elapsed, snapshot.done_bytes);
         self.reports += 1;
-        // Receivers send acknowledgements only, whose figures say nothing about the transfer.
+        // Receivers send only acknowledgements, whose statistics do not describe the transfer.
         self.path = snapshot.path.filter(|_| snapshot.total_bytes.is_some());
         if bytes > 0 {
             self.recent.push_back((now, bytes));
@@ -315,19 +316,19 @@ impl State {
         }
         let (at, before) = *self.recent.front()?;
         let known = now.saturating_sub(at);
-        // An interval too short says nothing about the rate.
+        // Too short an interval gives no rate.
         let is_known = known >= REPORT_INTERVAL / 2;
         is_known.then(|| Rate { bps: 8.0 * bytes.saturating_sub(before) as f64 / known.as_secs_f64(), known })
     }
 
-    /// True if the peer has been silent for long enough to say so, once in each silence.
+    /// True once per silence, when it is long enough to report.
     fn is_silence_news(&mut self, silence: Duration) -> bool {
         let was_told = std::mem::replace(&mut self.is_silence_told, silence >= SILENCE_TOLD);
         self.is_silence_told && !was_told
     }
 }
 
-/// The text beside the bar: amount, rate, time left and the loss seen.
+/// Text beside the bar: amount, rate, remaining time and loss.
 fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     let mut text = human_bytes(snapshot.done_bytes);
     if let Some(total_bytes) = snapshot.total_bytes {
@@ -354,26 +355,25 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     text
 }
 
-/// Figures of the path. Receivers send acknowledgements only, whose figures say nothing about the transfer: what counts there is the loss
-/// of incoming datagrams.
+/// Path statistics for display. Receivers send only acknowledgements: they show the loss of incoming datagrams instead.
 fn path_figures(snapshot: &Snapshot) -> Vec<String> {
     let Some(path) = snapshot.path else { return Vec::new() };
     if snapshot.total_bytes.is_none() {
         return path.incoming_loss.map(|loss| format!("loss {:.1} %", 100.0 * loss)).into_iter().collect();
     }
-    // An automatic rate says less than the rate at which the file goes, which is there already.
+    // The automatic rate adds nothing to the transfer rate shown already.
     let losses = path.found.and_then(|found| found.losses());
     [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten().collect()
 }
 
-/// Data datagrams sent in vain; nothing at receivers, which send no data.
+/// Wasted data datagrams; `None` at receivers, which send no data.
 fn waste(snapshot: &Snapshot) -> Option<Waste> {
     snapshot.path.and_then(|path| path.waste()).filter(|_| snapshot.total_bytes.is_some())
 }
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    // The last session went on with what earlier ones of this transfer had brought.
+    // The last session resumed what earlier sessions had delivered.
     let was_there_bytes = (report.resumed_bytes + report.copied_bytes).saturating_sub(report.earlier_bytes);
     let came_bytes = report.bytes.saturating_sub(was_there_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
@@ -434,11 +434,11 @@ fn summary(report: &Report) -> String {
             text += &format!(", {count} {what}");
         }
     }
-    // Receivers send acknowledgements only, whose figures say nothing about the transfer.
+    // Receivers send only acknowledgements, whose statistics do not describe the transfer.
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
     let goodput_bps = mean_rate_bps(report);
     let mut details = path.map_or_else(Vec::new, |path| path.describe(goodput_bps));
-    // A transfer that was over at once had no bottleneck; and with a rate that does not limit, nobody knows that the path does.
+    // A transfer without duration has no bottleneck; with a rate that is no limit, the bottleneck is unknown.
     let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(goodput_bps));
     let is_known =
         |bottleneck: &Bottleneck| report.last.elapsed >= RATE_KNOWN && !(is_free && *bottleneck == Bottleneck::Path);
@@ -526,7 +526,7 @@ mod tests {
         let receiver = Report { last: Snapshot { total_bytes: None, ..half_way() }, failed: 2, ..report };
         assert_eq!(summary(&receiver), "1 file verified (1.00 MB) in 2.0 s, 4.00 Mbit/s, 2 failed");
         assert_eq!(waste(&receiver.last), None);
-        // Over loopback, where the rate is beyond any link, neither it nor the path is known to hold the sender back.
+        // Over loopback the rate exceeds any link, so the bottleneck is unknown.
         for (rate_bps, expected) in [(5_000_000, "limited by the path or the rate"), (1 << 40, "rate not limiting")] {
             let found = Some(FoundRate { rate_bps, ..FoundRate::default() });
             let last = Snapshot {
@@ -576,7 +576,7 @@ mod tests {
         assert_eq!(state.advance(&at(1250, 250_000)), None);
         assert_eq!(state.advance(&at(1500, 500_000)), Some(Rate { bps: 8e6, known: Duration::from_millis(250) }));
         assert_eq!(state.advance(&at(1501, 500_000)).map(|rate| rate.known), Some(Duration::from_millis(251)));
-        // A stall: within the window it is half of the time, after it all of it.
+        // During a stall: the mean falls to half within the window, then to 0.
         assert_eq!(state.advance(&at(1750, 500_000)).map(|rate| rate.bps), Some(4e6));
         assert_eq!(state.advance(&at(4900, 500_000)), None);
         assert_eq!(state.advance(&at(5100, 500_000)).map(|rate| rate.bps), Some(0.0));

@@ -1,8 +1,7 @@
-//! `--qlog`: a trace of a command's connections, for qlog's tools (draft-ietf-quic-qlog-main-schema). `docs/qlog.md` has the events.
+//! `--qlog`: trace of a command's connections for qlog tools (draft-ietf-quic-qlog-main-schema). `docs/qlog.md` lists the events.
 //!
-//! Connections hand their events to a thread which writes them, and never wait for it: what does not fit into the queue between them is
-//! counted, and the trace says how much it lacks. A trace that cannot be written ends with one line on standard error, and connections
-//! go on.
+//! Connections pass events to a writer thread and never wait for it: events that exceed the queue are counted, and the trace states how
+//! many are missing. A trace that cannot be written ends with one line on standard error, and connections continue.
 
 mod event;
 #[cfg(test)]
@@ -31,20 +30,20 @@ use crate::private_file::{self, Permits};
 /// Role of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It opens connections.
+    /// The command opens connections.
     Client,
-    /// It accepts them.
+    /// The command accepts connections.
     Server,
 }
 
-/// A trace that is being written. Dropped, it ends, with what has been told until then.
+/// Trace being written. Dropping it ends the trace after the queued events.
 #[derive(Debug)]
 pub struct Trace {
-    /// Fit for a terminal.
+    /// File name, escaped for a terminal.
     name: String,
     shared: Arc<Shared>,
     sender: SyncSender<Message>,
-    /// Hears when the file is complete.
+    /// Signals that the file is complete.
     done: Mutex<Receiver<()>>,
 }
 
@@ -52,28 +51,28 @@ pub struct Trace {
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// Nothing more is taken: the command has ended, or the file cannot be written.
+    /// True if no more events are taken: the command has ended, or the file cannot be written.
     is_closed: AtomicBool,
-    /// Events for which there was no room, and of which the file does not tell yet.
+    /// Dropped events that the file does not mention yet.
     lost: AtomicU64,
     connections: AtomicU64,
 }
 
-/// Message to the writer.
+/// Event queued for the writer.
 #[derive(Debug)]
 struct Message {
-    /// Names the connection; both ends have the same name for it.
+    /// Name of the connection, the same at both ends.
     group: Arc<str>,
-    /// Since the trace began.
+    /// Time since the trace began.
     at: Duration,
     event: Event,
 }
 
 impl Trace {
-    /// Begins a trace of the connections of a `side`'s command in the file at `path`. One that is there is replaced if it is a trace.
+    /// Starts a trace in the file at `path`, for connections of this `side`. An existing trace is replaced.
     ///
     /// # Errors
-    /// The file cannot be written, is something else, or others can use it.
+    /// Fails if the file cannot be written, is no trace, or is accessible to other users.
     pub fn begin(path: &Path, side: Side) -> anyhow::Result<Self> {
         let name = printable_path(path);
         let advice = || format!("cannot write the trace {name}, choose another --qlog");
@@ -99,14 +98,14 @@ impl Trace {
                 ));
             }
             to_thread.is_closed.store(true, Ordering::Relaxed);
-            // The command may have gone on without it.
+            // The receiver may have been dropped.
             let _ = when_done.send(());
         };
         thread::Builder::new().name("qlog".to_owned()).spawn(write).context("cannot start a thread for the trace")?;
         Ok(Self { name, shared, sender, done: Mutex::new(done) })
     }
 
-    /// The observer for configurations whose connections are to be in the trace.
+    /// Observer for configurations whose connections belong in the trace.
     pub fn observer(&self) -> Observer {
         let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
         Observer::new(move |beginning| {
@@ -133,7 +132,7 @@ impl Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Relaxed);
-        // Wakes the writer; if there is no room, it is awake.
+        // Wake the writer; a full queue means that it is awake.
         let _ = self.sender.try_send(Message { group: "".into(), at: Duration::ZERO, event: Event::End });
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if done.recv_timeout(QLOG_FINISH_MAX).is_err_and(|error| error == mpsc::RecvTimeoutError::Timeout) {
@@ -142,7 +141,7 @@ impl Drop for Trace {
     }
 }
 
-/// One name for both ends of a connection.
+/// Name shared by both ends of a connection.
 fn group(beginning: &Beginning) -> Arc<str> {
     match beginning.initiator_id {
         Some(id) => format!("{id:08x}").into(),
@@ -150,12 +149,12 @@ fn group(beginning: &Beginning) -> Arc<str> {
     }
 }
 
-/// Tells the writer what happens to a connection.
+/// Observer of one connection.
 #[derive(Debug)]
 struct Connection {
     group: Arc<str>,
     profile: Profile,
-    /// Its beginning, since that of the trace.
+    /// Start of the connection, relative to that of the trace.
     began: Duration,
     sender: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -181,14 +180,14 @@ impl ConnectionObserver for Connection {
     }
 }
 
-/// The file, made for its owner alone if it is missing, and emptied if it is a trace.
+/// Opens the file: created with mode 0600 if missing, truncated if it is a trace.
 fn open(path: &Path) -> anyhow::Result<File> {
     let (mut file, there) = private_file::open(path, OpenOptions::new().write(true))?;
     let is_old = there.is_file() && there.len() > 0;
     if is_old {
         let mut first = [0];
         file.read_exact(&mut first)?;
-        // First of all: the advice to change the mode must not come for a film that was named by mistake.
+        // Check this first: a film named by mistake must not get advice to change its mode.
         ensure!(first == [RECORD_SEPARATOR], "it is there, and no trace");
     }
     private_file::check(&there, Permits::FilesAndDevices)?;

@@ -32,12 +32,11 @@ use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
 use crate::{listening, net, output};
 
-/// Receives until interrupted, told to `stop`, with `--once` from one sender who is admitted, or with `--from` from the one that it
-/// calls.
+/// Receives until interrupted or `stop`; with `--once` from one admitted sender, with `--from` from the called one.
 ///
 /// # Errors
-/// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
-/// file stored.
+/// Fails if no sender could be admitted, or the output directory or the address cannot be used; with `--once`, also unless every file is
+/// stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     dfcp_files::raise_limit();
     if args.forget {
@@ -46,7 +45,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     if args.partials {
         return partials::list(&args.output, args.json);
     }
-    // One file needs no other stream than the first.
+    // A single file needs only the first stream.
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     if let Some(from) = args.from.clone() {
         let target = open_target(&args)?;
@@ -86,14 +85,14 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     stats.during(run_over(listener, (admission, pairs), target, &monitor, &args, stop)).await
 }
 
-/// The transfers that codes begin, where what is unfinished can be kept.
+/// Resumable transfers begun by code, if partial files are kept.
 fn pairs(target: &Target, ways: Option<&Ways>) -> anyhow::Result<Option<Arc<Pairs>>> {
     let (Target::Directory(store), Some(_)) = (target, ways) else { return Ok(None) };
     let shown = || format!("cannot look at {}", printable_path(store.path()));
     Pairs::of_receiver(&ConfigDir::of_user()?, store.path()).map(Some).with_context(shown)
 }
 
-/// Forgets all transfers which codes have begun.
+/// Forgets all transfers begun by code.
 fn forget(json: bool) -> anyhow::Result<()> {
     let count = PairedTransfers::of(&ConfigDir::of_user()?).forget(SystemTime::now())?;
     if json {
@@ -117,7 +116,7 @@ fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
     Ok(Target::stream(std::io::stdout(), args.max_bytes))
 }
 
-/// Opens the output directory, unless writing there is dangerous for this user.
+/// Opens the output directory, unless writing there would endanger this user's keys.
 fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     let options = StoreOptions {
         replace: args.force.into(),
@@ -128,7 +127,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         allow_update: args.allow_update,
         allow_delete: args.allow_delete.into(),
     };
-    // Before anything is made there.
+    // Check before anything is created there.
     Trusted::of(&args.peers.admission(), &args.audit, args.path.recorded_files()).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
@@ -149,10 +148,10 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     Ok(store)
 }
 
-/// The part after listening.
+/// Receives on an open listener.
 ///
 /// # Errors
-/// As [`run`].
+/// Fails as [`run`] does.
 pub async fn run_over<A: Acceptor>(
     acceptor: A,
     (admission, pairs): (Option<Admission>, Option<Arc<Pairs>>),
@@ -186,7 +185,7 @@ pub async fn run_over<A: Acceptor>(
             ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
             return Ok(());
         }
-        // Its work is to wait, and nobody is waiting for it.
+        // An idle receiver may be stopped at any time: this is success.
         ServingEnd::Stopped { under_way: 0 } if !once => return Ok(()),
         ServingEnd::Stopped { under_way: 0 } => "interrupted before a sender came: nothing was received".to_owned(),
         ServingEnd::Stopped { under_way } => {
@@ -198,7 +197,7 @@ pub async fn run_over<A: Acceptor>(
     Err(Interrupted(sentence).into())
 }
 
-/// One sender. Its failure is told, and ends nobody else's session.
+/// Serves one sender. Its failure is reported and leaves other sessions alone.
 async fn session<T: Transport>(
     connection: T,
     told: monitor::Session,
@@ -232,7 +231,7 @@ mod tests {
     use crate::limits::GOODBYE_MAX;
     use crate::progress::Display;
 
-    /// The slowest goodbye: neither the answers under way nor the close get through.
+    /// Slowest shutdown: neither pending answers nor the close get through.
     #[tokio::test(start_paused = true)]
     async fn a_session_that_is_stopped_ends_in_time_although_its_sender_reads_nothing() {
         let (ask, stop) = Stop::new();

@@ -1,14 +1,13 @@
-//! Addresses of the places that the command line names.
+//! Address resolution for the command line.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use anyhow::{Context, ensure};
 
-/// The addresses of `place`, a name or an address with a port, at least one. The zone of an IPv6 address is the name or the number
-/// of an interface of this machine.
+/// Addresses of `place`, a name or address with a port; at least one. The zone of an IPv6 address is a local interface's name or index.
 ///
 /// # Errors
-/// The name has no address, or there is no such interface.
+/// Fails if the name has no address, or the interface does not exist.
 pub async fn resolve(place: &str) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(address) = with_zone(place)? {
         return Ok(vec![address]);
@@ -20,7 +19,7 @@ pub async fn resolve(place: &str) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// `[fe80::7%eth0]:4433`. The system's resolver takes such an address only without brackets.
+/// Parses `[fe80::7%eth0]:4433`; the system's resolver accepts such an address only without brackets.
 fn with_zone(place: &str) -> anyhow::Result<Option<SocketAddr>> {
     let parts = || {
         let (host, port) = place.rsplit_once(':')?;
@@ -31,16 +30,16 @@ fn with_zone(place: &str) -> anyhow::Result<Option<SocketAddr>> {
     Ok(Some(SocketAddrV6::new(address, port, 0, interface(zone)?).into()))
 }
 
-/// An address, with the number of the interface behind which it is, if it has a zone.
+/// Parses an address, with the interface index of its zone if it has one.
 ///
 /// # Errors
-/// It is none, or there is no such interface.
+/// Fails if the text is no address, or the interface does not exist.
 pub fn address(text: &str) -> anyhow::Result<(IpAddr, Option<u32>)> {
     let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
     Ok((address.parse()?, zone.map(interface).transpose()?))
 }
 
-/// The number of an interface, which may be given as such.
+/// Interface index of a zone, which is a name or a number.
 fn interface(zone: &str) -> anyhow::Result<u32> {
     named(zone).with_context(|| {
         format!(
@@ -52,10 +51,10 @@ fn interface(zone: &str) -> anyhow::Result<u32> {
 #[cfg(unix)]
 fn named(zone: &str) -> Option<u32> {
     use nix::net::if_::{if_indextoname, if_nametoindex};
-    // Of a number that no interface has, `nix` makes an empty name.
+    // For an unassigned index, `nix` returns an empty name.
     let has_name = |&number: &u32| if_indextoname(number).is_ok_and(|name| !name.is_empty());
     let number = || zone.parse().ok().filter(has_name);
-    // An interface may have a number for its name.
+    // An interface may have a number as its name.
     if_nametoindex(zone).ok().or_else(number)
 }
 

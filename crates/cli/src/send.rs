@@ -10,6 +10,7 @@ use dfcp_files::{Exclude, Permission, Report, Root, SendOptions, Sender};
 use dfcp_framing::frame::Service;
 
 use crate::args::SendArgs;
+use crate::flags;
 use crate::net;
 use crate::net::again::{Answered, Redial};
 use crate::output;
@@ -18,10 +19,10 @@ use crate::qlog::Side;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
 
-/// Sends the files. Where this side listens, it hears of `stop`.
+/// Sends the files; a listener also obeys `stop`.
 ///
 /// # Errors
-/// Anything but every file confirmed by the receiver.
+/// Fails unless the receiver confirms every file.
 pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.exclude.len() <= PATTERNS_MAX,
@@ -29,7 +30,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     );
     let exclude = Exclude::new(&args.exclude)
         .map_err(|sentence| anyhow::anyhow!("--exclude: {sentence}; give another pattern"))?;
-    let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
+    let roots = Root::from_arguments(&args.files, args.name.as_deref()).map_err(|error| flags::root_error(&error))?;
     anyhow::ensure!(
         args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"
@@ -80,11 +81,11 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Said where `--delta` was in vain.
+/// Note if `--delta` found nothing to copy.
 const NOTHING_COPIED: &str = "  --delta: nothing was copied there: the receiver has no older version of 256 KiB or more that this key has sent, or may not \
                               replace it (--force there), or they have nothing in common";
 
-/// One sentence; what failed, and why, was told before.
+/// Verdict as one sentence; failures and reasons were printed before.
 fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The accept loop that `receive`, `send --listen` and `perf server` share: many peers at once, but not more than allowed.
+//! Accept loop of `receive`, `send --listen` and `perf server`: concurrent peers, up to a limit.
 
 pub mod ending;
 pub mod observer;
@@ -35,38 +35,37 @@ use crate::stop::Stop;
 /// Settings of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Serving {
-    /// The service; a refusal is told in its protocol, too.
+    /// Service of the listener; refusals use its protocol.
     pub service: Service,
-    /// Peers served at once.
+    /// Limit on concurrent peers.
     pub peers_max: usize,
     /// End after one peer.
     pub once: bool,
-    /// That one may be gone for so long before it comes back and goes on.
+    /// Time for which that one peer may be absent and still resume.
     pub returns_max: Duration,
-    /// True if a program reads along.
+    /// True if the output is JSON.
     pub json: bool,
 }
 
-/// The end of serving.
+/// Reason why serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServingEnd {
-    /// After one peer: whether its session succeeded.
+    /// The one peer has been served; true if its session succeeded.
     Once(bool),
-    /// Because the program is to end: as many sessions were broken off.
+    /// The program was asked to stop.
     Stopped {
-        /// They have told their peers.
+        /// Number of sessions that were aborted; they have notified their peers.
         under_way: usize,
     },
 }
 
-/// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first peer has been served.
-/// That peer may come back after a session that was lost. Without an `admission` everyone is admitted. When
-/// nobody can be admitted any more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is
-/// to `stop`, nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
-/// while its audit log cannot be written.
+/// Runs `session` for every admitted connection until the acceptor fails, or with `once` until the first peer has been served; that peer
+/// may return after a lost session. Without an `admission`, every peer is admitted. When nobody can be admitted any more, running sessions
+/// still complete: no stranger ends them by guessing. After `stop`, nobody is admitted, and each session notifies its peer. `monitor`
+/// records every event, and rejects peers while its audit log cannot be written.
 ///
 /// # Errors
-/// The acceptor's; or nobody can be admitted any more.
+/// Fails if the acceptor fails, or if nobody can be admitted any more.
 pub async fn serve<A, F, S>(
     mut acceptor: A,
     serving: Serving,
@@ -84,13 +83,13 @@ where
     let admission = admission.map(Arc::new);
     let places = Arc::new(Places::default());
     let mut guests = Guests::new(serving, Arc::clone(monitor));
-    // Dropped with this future: aborts what still runs when the program is interrupted.
+    // Dropped with this future, which aborts the tasks on an interruption.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     let mut broken_off = 0;
     let is_broken_off = |ended: &Result<Ended, JoinError>| ended.as_ref().is_ok_and(|ended| ended.is_broken_off);
     loop {
         let closed = admission.as_ref().is_some_and(|admission| admission.is_closed());
-        // A connection that is entering may have been admitted before the last wrong guess.
+        // A connection in admission may have been admitted before the last wrong guess.
         if closed && entering.is_empty() && sessions.is_empty() {
             return Err(io::Error::other(
                 "nobody can be admitted any more after too many wrong codes; start again with another port, or admit by keys",
@@ -119,7 +118,7 @@ where
                     Some(is_complete) if !is_cut => {
                         return Ok(ServingEnd::Once(settled(admission.as_deref(), is_complete).await));
                     }
-                    // One that is broken off is told of with the end of this.
+                    // An aborted session is counted when serving ends.
                     _ => continue,
                 }
             }
@@ -132,7 +131,7 @@ where
                         return Ok(ServingEnd::Once(settled(admission.as_deref(), true).await));
                     }
                 }
-                // The one peer may be gone for a while only.
+                // The one peer may be absent temporarily.
                 let under_way = broken_off.max(usize::from(guests.missed_at().is_some()));
                 return Ok(ServingEnd::Stopped { under_way });
             }
@@ -146,14 +145,14 @@ where
                 if let Some(admission) = admission {
                     admission.ended(key, by, &peer);
                 }
-                // Decided here: a session may hear of the end, and be over, before the loop has heard of it.
+                // Decide here: a session may end because of the stop before the loop has received it.
                 Ended { number, end, is_broken_off: end != SessionEnd::Complete && stop.is_requested() }
             });
         }
     }
 }
 
-/// Waits for the answers to questions about the one peer.
+/// Waits for answers to questions about the one peer.
 async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
     if let Some(admission) = admission {
         admission.settle().await;
@@ -161,44 +160,44 @@ async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
     is_complete
 }
 
-/// A session that is over.
+/// Ended session.
 struct Ended {
     number: u64,
     end: SessionEnd,
-    /// The program was to end.
+    /// The session was aborted by the stop.
     is_broken_off: bool,
 }
 
-/// The peers that are served.
+/// Peers being served.
 struct Guests {
     serving: Serving,
     monitor: Arc<Monitor>,
     shares: Arc<Shares>,
     seats: Seats,
     refusals: Refusals,
-    /// With [`Serving::once`], the peer that has come.
+    /// The only peer, with [`Serving::once`].
     one: Option<One>,
 }
 
-/// The peer of a server that serves no other.
+/// Only peer of a server with [`Serving::once`].
 struct One {
     served: Option<Served>,
     peer: String,
-    /// Its last session.
+    /// Number of its last session.
     number: u64,
-    /// It has no session, and may come back until then.
+    /// Deadline for its return; `None` while it has a session.
     missed_at: Option<Instant>,
 }
 
 impl Guests {
     fn new(serving: Serving, monitor: Arc<Monitor>) -> Self {
         let refusals = Refusals::new(serving.service, Arc::clone(&monitor));
-        // Measurements and pipes have places of their own kind: many may come from one host on purpose.
+        // Measurements and pipes are not shared by key: many may come from one host on purpose.
         let shares = Shares::new(serving.peers_max, serving.service.is_files());
         Self { serving, monitor, shares, seats: Seats::default(), refusals, one: None }
     }
 
-    /// A place for a peer that is admitted, perhaps that of its own silent session; else it is told that there is none.
+    /// Gives an admitted peer a place, possibly that of its own silent session; otherwise refuses the peer as busy.
     fn admit<T: Transport>(
         &mut self,
         connection: Opening<T>,
@@ -229,14 +228,14 @@ impl Guests {
         share.or_else(|| self.seats.displace(key).filter(|_| is_files).and_then(|displaced| displaced.share))
     }
 
-    /// True of the first peer, and of that one again while it has no session that is alive.
+    /// True for the first peer, and for its return while it has no live session.
     fn is_the_one(&mut self, key: Option<PublicKey>, by: Option<By>) -> bool {
         let Some(one) = &self.one else { return true };
         let is_same = one.served.is_some() && one.served == Served::of(key, by);
         is_same && (one.missed_at.is_some() || self.seats.displace_number(one.number))
     }
 
-    /// A session has ended: whether the one peer is served for good, and with success.
+    /// Handles the end of a session; `Some` if the one peer is finished, with its success.
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Option<bool> {
         let Ended { number, end, .. } = match ended.map_err(JoinError::try_into_panic) {
             Ok(ended) => ended,
@@ -256,7 +255,7 @@ impl Guests {
         None
     }
 
-    /// The time at which the one peer has been gone for too long.
+    /// Time at which the absent one peer is given up.
     fn missed_at(&self) -> Option<Instant> {
         self.one.as_ref().and_then(|one| one.missed_at)
     }
@@ -279,8 +278,7 @@ impl Serving {
     }
 }
 
-/// Lets a connection in, if it is admitted, and unless it loses its place before. Without an `admission` it is not encrypted, or it
-/// does not matter who it is.
+/// Admits a connection, unless its place is taken meanwhile. Without an `admission`, every connection is admitted.
 async fn enter<T: Transport>(
     admission: Option<Arc<Admission>>,
     monitor: Arc<Monitor>,
@@ -309,7 +307,7 @@ async fn enter<T: Transport>(
     }
 }
 
-/// Peers being told that they are not served.
+/// Refusals in progress.
 struct Refusals {
     service: Service,
     monitor: Arc<Monitor>,
@@ -321,14 +319,14 @@ impl Refusals {
         Self { service, monitor, tasks: JoinSet::new() }
     }
 
-    /// Counts a peer, and tells it.
+    /// Counts a rejected peer and sends the refusal.
     fn turn_away<T: Transport>(&mut self, connection: T, peer: &str, cause: Cause) {
         let key = connection.seal().and_then(|seal| seal.peer);
         self.monitor.turned_away(peer, key, cause, "as many are served as may be");
         self.tell(connection, peer, cause);
     }
 
-    /// Tells a peer, unless too many are being told.
+    /// Sends a refusal, unless too many are in progress.
     fn tell<T: Transport>(&mut self, connection: T, peer: &str, cause: Cause) {
         if self.tasks.len() >= REFUSALS_MAX {
             return;

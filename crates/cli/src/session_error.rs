@@ -1,4 +1,4 @@
-//! Reasons why a session of `perf` or `pipe` fails, and the exchange of messages within one.
+//! Errors of `perf` and `pipe` sessions, and of their message exchange.
 
 use std::io;
 
@@ -11,31 +11,31 @@ use dfcp_framing::printable;
 /// Reason why a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The connection broke. The sentence has the cause in it, so it is no source besides.
+    /// The connection broke. The message includes the cause, so `source` is empty.
     #[error("{}", lost(.0))]
     Connection(io::Error),
-    /// The peer closed before the end.
+    /// The peer closed the connection early.
     #[error("the peer closed the connection before the end; see its messages and try again")]
     PeerClosed,
-    /// The peer keeps the connection alive and says nothing.
+    /// The peer keeps the connection alive but sends nothing.
     #[error("the peer has been silent for {seconds} s; see its messages and try again")]
     Silent {
-        /// Longest silence allowed, s.
+        /// Silence limit, s.
         seconds: u64,
     },
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The peer ended the session.
     #[error("the peer ended the session: {}", printable(&.0.sentence))]
     Refused(Failure),
-    /// This server was not started for what the client asks.
+    /// The server was started without the options that the request needs.
     #[error("the client was refused: {0}")]
     Unsuited(String),
-    /// A socket of this machine, beside the connection.
+    /// A local socket failed, apart from the connection.
     #[error("datagrams of this machine cannot be taken any more ({0}); start it again")]
     Local(io::Error),
-    /// Data is to be left undecoded, which connections of this kind cannot do.
+    /// The measurement requires undecoded data, which this kind of connection cannot leave undecoded.
     #[error("{0}; start both sides with --insecure-classic")]
     AlwaysDecoded(#[from] ParameterError),
 }
@@ -50,7 +50,7 @@ impl From<ReadError> for SessionError {
     }
 }
 
-/// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
+/// Text for a lost connection. A peer that resets it is reachable: its program has ended or failed, and the path works.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
     if matches!(cause, Some(ConnectionError::PeerLostSession | ConnectionError::PathTooNarrow)) {

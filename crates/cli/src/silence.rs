@@ -1,21 +1,21 @@
-//! The time for which nothing has come from a peer.
+//! Silence of a peer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The silence that was known last, and when. It lasts on until more is known; of a session that has told nothing yet it is none.
+/// Last reported silence with its time. The silence grows until the next report; before the first one it is zero.
 #[derive(Debug, Default)]
 pub(crate) struct Silence(Mutex<Option<(Instant, Duration)>>);
 
 impl Silence {
-    /// So much is known now.
+    /// Stores the current silence.
     pub(crate) fn note(&self, unheard: Duration) {
         *self.last() = Some((Instant::now(), unheard));
     }
 
-    /// Since the last datagram.
+    /// Time since the last datagram.
     pub(crate) fn unheard(&self) -> Duration {
         self.last().map_or(Duration::ZERO, |(at, unheard)| unheard + at.elapsed())
     }

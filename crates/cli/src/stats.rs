@@ -1,11 +1,11 @@
-//! Connections and calls that a listener holds and has turned away, on request and at its end.
+//! Statistics of a listener's held and refused connections, on request and at the end.
 
 use dfcp::{Endpoint, EndpointStats};
 use serde_json::json;
 
 use crate::{output, units};
 
-/// Prints the figures of a listener on SIGUSR1, where there are signals, and for programs also when it is dropped.
+/// Prints a listener's statistics on SIGUSR1 (on Unix), and in JSON output also when dropped.
 #[derive(Debug)]
 pub struct StatsLine {
     endpoint: Endpoint,
@@ -15,7 +15,7 @@ pub struct StatsLine {
 }
 
 impl StatsLine {
-    /// For the listener of this endpoint. From now on the signal does not end the program, which is its default.
+    /// Creates the printer for this endpoint. From now on SIGUSR1 no longer ends the program.
     #[must_use]
     pub fn new(endpoint: Endpoint, json: bool) -> Self {
         #[cfg(unix)]
@@ -31,7 +31,7 @@ impl StatsLine {
         }
     }
 
-    /// Prints at each signal, until `work` is done.
+    /// Prints at each signal until `work` completes.
     pub async fn during<R>(&mut self, work: impl Future<Output = R>) -> R {
         tokio::pin!(work);
         loop {

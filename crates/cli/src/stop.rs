@@ -1,20 +1,20 @@
-//! Requests of the user to end the program.
+//! Stop requests of the user.
 
 use tokio::sync::watch;
 
-/// Request to end this program, which has peers to tell so. Cheap to clone.
+/// Receiver of the request to stop the program. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// A signal and its sender.
+    /// Creates a stop receiver with its sender.
     #[must_use]
     pub fn new() -> (watch::Sender<bool>, Self) {
         let (ask, asked) = watch::channel(false);
         (ask, Self(asked))
     }
 
-    /// Completes on the request; never if all senders of the request are gone.
+    /// Completes on the request; never if all senders are dropped.
     pub async fn requested(&self) {
         let mut asked = self.0.clone();
         if asked.wait_for(|&asked| asked).await.is_err() {
@@ -22,13 +22,13 @@ impl Stop {
         }
     }
 
-    /// True once it was asked for.
+    /// True after the request.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// The outcome of `work`; none if it is broken off because the program is to end.
+    /// Runs `work`; `None` if the stop request aborts it.
     pub async fn cut<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
@@ -36,14 +36,14 @@ impl Stop {
         }
     }
 
-    /// It is not asked for.
+    /// Stop receiver that never fires.
     #[must_use]
     pub fn never() -> Self {
         Self::new().1
     }
 }
 
-/// The program was told to end while something was under way, or before what it had to do: what that was, and the next step.
+/// Error of an interrupted command: what was interrupted, and the next step.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Interrupted(pub String);

@@ -1,5 +1,5 @@
-//! `dfcp send --listen` and `dfcp receive --from`: the receiver calls, with the real program over loopback. Attacks of strangers
-//! are tested in `send/listen/tests.rs`, questions on a terminal in `terminal.rs`.
+//! Tests of `dfcp send --listen` and `dfcp receive --from` with the real program over loopback. Attacks of strangers are tested in
+//! `send/listen/tests.rs`, terminal questions in `terminal.rs`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -13,7 +13,7 @@ use support::{Running, Said, Site, own_loopback};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
 
-/// A sender of a small file which listens, and the machine of a receiver.
+/// Listening sender of a small file, and the receiver's machine.
 fn two() -> (Site, Site) {
     (Site::new(), Site::new())
 }
@@ -27,7 +27,7 @@ fn sender_at(site: &Site, address: &str, more: &[&str]) -> Running {
     site.start(&[&["send", &file, "--listen", address], more].concat())
 }
 
-/// Calls `address`. Unless `more` says which peer to trust, a new key is accepted.
+/// Runs `receive --from` for `address`. Unless `more` selects the trust, a new key is accepted.
 fn fetch(site: &Site, address: &str, more: &[&str]) -> Said {
     const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-plaintext", "--insecure-classic"];
     let trust = if more.iter().any(|flag| TRUST.contains(flag)) { &[][..] } else { &["--accept-new-key"] };
@@ -81,7 +81,7 @@ fn only_authorized_receivers_get_in_and_the_audit_log_says_what_went_to_whom() {
     let stranger = Site::new();
     let own = stranger.id("fingerprint");
     fetch(&stranger, &sender.address, &[]).refused(&["does not admit", &own, "authorized_keys"]);
-    // Now the stranger knows the sender's key, so the handshake is another one.
+    // The stranger now knows the sender's key, so another handshake is used.
     fetch(&stranger, &sender.address, &[]).refused(&["does not admit", &own]);
     assert_eq!(stranger.received(), None);
     let fetched = fetch(&here, &sender.address, &["--json"]).ok();
@@ -208,7 +208,7 @@ fn two_senders_or_two_receivers_say_what_is_wrong_and_end() {
     fetch(&here, &listens.address, &[]).refused(&["receives files, too", "dfcp send"]);
     listens.line_with("receives files, too");
     assert!(!listens.succeeded());
-    // Before it is admitted, too.
+    // The same holds before admission.
     let listens = there.receive(&["--code"]);
     fetch(&here, &listens.address, &[]).refused(&["receives files, too", "dfcp send"]);
     assert_eq!((here.received(), there.received()), (None, None));

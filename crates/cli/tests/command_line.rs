@@ -1,4 +1,4 @@
-//! The command line as a user or a script meets it, without a connection.
+//! Tests of the command line without a connection.
 
 use assert_cmd::Command;
 

@@ -1,5 +1,5 @@
-//! `dfcp emulate` with real programs. It needs /dev/net/tun, and root or user namespaces: where they are not to be had,
-//! `DFCP_TEST_SKIP_EMULATE=1` leaves these tests out.
+//! Tests of `dfcp emulate` with real programs. They need /dev/net/tun, and root or user namespaces; elsewhere, `DFCP_TEST_SKIP_EMULATE=1`
+//! skips them.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -27,7 +27,7 @@ fn output(arguments: &[&str]) -> Output {
     output
 }
 
-/// The summary, which is the last line.
+/// Summary in the last line.
 fn summary(output: &Output) -> Value {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     serde_json::from_str(text.lines().last().unwrap()).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -57,7 +57,7 @@ fn programs_are_told_the_addresses_and_see_their_own_network_and_processes_only(
     let user = rustix::process::geteuid().as_raw();
     let mut outputs = vec![output(&["--", "sh", "-c", script])];
     if user == 0 {
-        // Root without its rights needs a user namespace, as other users do.
+        // Root without capabilities needs a user namespace, as other users do.
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-sys_admin,-net_admin", "--inh-caps=-sys_admin,-net_admin"]);
         outputs.push(command.args([DFCP, "emulate", "--", "sh", "-c", script]).output().unwrap());
@@ -70,7 +70,7 @@ fn programs_are_told_the_addresses_and_see_their_own_network_and_processes_only(
     }
 }
 
-/// A file over the path, by IPv4 and IPv6: a whole transfer with losses, corruption and reordering, both ends being the real program.
+/// Transfer by the real program over the path, by IPv4 and IPv6, with loss, corruption and reordering.
 #[test]
 fn a_transfer_crosses_the_path_and_its_losses_are_counted() {
     if is_left_out() {
@@ -103,7 +103,7 @@ fn a_transfer_crosses_the_path_and_its_losses_are_counted() {
     }
 }
 
-/// Datagrams of DFCP which ask for marks (`--ecn`), by IPv4 and IPv6: what the queue has marked comes as CE, and nothing is dropped early.
+/// ECN-capable datagrams (`--ecn`) by IPv4 and IPv6: marked ones arrive as CE, and none is dropped early.
 #[test]
 fn marks_of_a_queue_are_in_the_packets_and_counted() {
     if is_left_out() {
@@ -125,13 +125,13 @@ fn marks_of_a_queue_are_in_the_packets_and_counted() {
         let count = |what: &str| forward[what]["packets"].as_u64().unwrap();
         let perf: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         let told = perf["total"]["path"]["marks"]["ce"].as_u64().unwrap();
-        // The peer tells of what has come to it when it reports.
+        // The peer's reports lag behind its counts.
         assert!(told > 0 && told <= count("marked"), "{told} of {forward}");
         assert!(count("queue_drops") < count("marked") / 10, "{forward}");
     }
 }
 
-/// Starts an emulation whose command has said that it runs.
+/// Starts an emulation and waits for its command's output.
 fn started(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = emulate(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -149,7 +149,7 @@ fn kill(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// All inside hold the pipe; it ends when the last of them does. Without that this test would never end.
+/// All processes inside hold the pipe, which closes when the last one ends. A surviving process would make this test hang.
 #[test]
 fn all_processes_end_when_the_emulator_is_killed() {
     if is_left_out() {
@@ -164,7 +164,7 @@ fn all_processes_end_when_the_emulator_is_killed() {
     assert_eq!(rest, "");
 }
 
-/// The first process of the namespace waits for it, too, so it must not be left unwaited for.
+/// The namespace's first process also waits for the server, so it must be reaped.
 #[test]
 fn a_server_that_ignores_the_request_to_end_is_killed() {
     if is_left_out() {
@@ -181,7 +181,7 @@ fn requests_to_end_are_passed_on() {
     }
     for (signal, code) in [(Signal::TERM, 5), (Signal::HUP, 5), (Signal::INT, 6)] {
         let script = "trap 'exit 5' TERM; trap 'exit 6' INT; echo running; while :; do sleep 0.05; done";
-        // A session of its own: or else the terminal of whoever runs the tests would be asked about.
+        // A new session, so that the test's own terminal is not used.
         let mut command = Command::new("setsid");
         command.args(["--wait", DFCP, "emulate", "--", "sh", "-c", script]).stdin(Stdio::null());
         let mut session = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -204,7 +204,7 @@ fn mistakes_are_explained_before_anything_is_started() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// It would cover the caller's /proc.
+/// Outside a namespace, the hidden command would mount over the caller's /proc.
 #[test]
 fn the_first_process_is_not_for_users() {
     let refused = Command::new(DFCP).arg("emulate-init").stdin(Stdio::null()).output().unwrap();
@@ -213,7 +213,7 @@ fn the_first_process_is_not_for_users() {
     assert!(refused.stdout.is_empty());
 }
 
-/// Runs a script as root of a network of its own, where it may do with networks what root may do with this machine's.
+/// Runs a script as root of a separate network namespace, with full rights over its network.
 fn in_a_machine_of_its_own(script: &str) -> Output {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]);
@@ -223,7 +223,7 @@ fn in_a_machine_of_its_own(script: &str) -> Output {
     command.output().unwrap()
 }
 
-/// A neighbour with a route to the emulated network, which this machine would lead there.
+/// Neighbour with a route to the emulated network, which must not be forwarded.
 #[test]
 fn nobody_gets_in_by_the_outside_who_was_not_asked() {
     if is_left_out() || Command::new("nft").arg("--version").output().is_err() {
@@ -250,7 +250,7 @@ fn nobody_gets_in_by_the_outside_who_was_not_asked() {
     assert!(output.status.success() && !out.contains("got in"), "{out}\n{error}");
 }
 
-/// The machine, a network behind it, and what neither must let through.
+/// The machine, a network behind it, and traffic that both must block.
 #[test]
 fn the_far_end_can_be_this_machines_own_network() {
     if is_left_out() || Command::new("nft").arg("--version").output().is_err() {
@@ -283,7 +283,7 @@ fn the_far_end_can_be_this_machines_own_network() {
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(read("closed.log").contains("only itself can be reached"), "{}", read("closed.log"));
     assert!(!read("open.log").contains("only itself can be reached"));
-    // Hosts beyond see this machine's address, not the emulated one, and no packet with a false source address.
+    // Remote hosts see this machine's address, never the emulated or a forged one.
     assert!(
         out.contains("10.77.0.1:") && !out.contains("198.18.0.1:") && !read("beyond.log").contains("192.0.2.9"),
         "{out}"
@@ -295,7 +295,7 @@ fn the_far_end_can_be_this_machines_own_network() {
     assert!(String::from_utf8_lossy(&user.stderr).contains("only root may lead an emulated path"));
 }
 
-/// The way up is slow and the one down is not, and while a file goes up the near end gets another port twice.
+/// The upstream path is slower than the downstream one, and the near end's port changes twice during an upload.
 #[test]
 fn each_way_has_its_rate_and_a_transfer_goes_on_from_another_port() {
     if is_left_out() {
@@ -312,7 +312,7 @@ fn each_way_has_its_rate_and_a_transfer_goes_on_from_another_port() {
     );
     let client =
         format!("DFCP_CONFIG_DIR={} {DFCP} send {} 198.18.0.2:4433 --accept-new-key", path("here"), path("sent"));
-    // 400 kB take 1.6 s at the least, so that both new ports come in between.
+    // 400 kB take at least 1.6 s, so both rebindings happen during the transfer.
     let options = ["--rate", "20mbit", "--up-rate", "2mbit", "--rebind", "500ms", "--rebind", "1s", "--json"];
     let output = output(&[&options[..], &["--server", &server, "--", "sh", "-c", &client]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The real program against itself, over loopback and its own relay.
+//! Tests of the real program over loopback and its own relay.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -21,7 +21,7 @@ fn send(site: &Site, what: &Path, to: &str, more: &[&str]) -> Said {
     site.run(&[&["send"], trust, more, &[what.to_str().unwrap(), to]].concat())
 }
 
-/// A directory with a large file, a small one and an empty one, in `folder`.
+/// Directory in `folder` with a large file, a small one and an empty one.
 fn source(folder: &Path) -> std::path::PathBuf {
     let source = folder.join("source");
     fs::create_dir_all(source.join("sub")).unwrap();
@@ -52,15 +52,15 @@ fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
     assert_same(&source, &site.path("output/source"));
 }
 
-/// The promise of `--help` and README: the course of the connection, as text that a file can take.
+/// Promise of `--help` and README: the log, as plain text, describes the course of a connection.
 #[test]
 fn the_log_tells_the_course_of_a_transfer() {
     let site = Site::new();
     let source = source(&site.path(""));
     let receiver = receiver(&site, &[]);
     let relay = site.start(&["relay", "--listen", "127.0.0.1:0", "--to", &receiver.address, "--loss", "20%"]);
-    // An automatic rate finds several times this on loopback. Then the receiver's word that all is stored now and then comes before
-    // the reports on which the sender's own end waits, and the program is done without that.
+    // The automatic rate finds several times this on loopback. The receiver's final answer then sometimes precedes the reports that end the
+    // sender's stream, and the program exits without them.
     let rate = ["--rate", "100mbit"];
     let line = [&["send", "--accept-new-key"], &rate[..], &[source.to_str().unwrap(), &relay.address]].concat();
     let mut command = site.command(&line);
@@ -162,7 +162,7 @@ fn an_existing_file_is_not_overwritten_without_force() {
     assert_eq!(site.received().as_deref(), Some("small"));
 }
 
-/// A receiver that a shell has started, which sets the umask first.
+/// Receiver started under this umask.
 #[cfg(unix)]
 fn receive_under(site: &Site, umask: &str, more: &[&str]) -> Running {
     let mut command = std::process::Command::new("sh");
@@ -196,8 +196,8 @@ fn modes_are_narrowed_by_the_umask_and_by_no_writing_for_others_unless_preserved
     }
 }
 
-/// A socket, and its address: where another has the port, a receiver ends after it has checked its output directory. An
-/// address of another machine would not do, since some systems let programs listen there (`ip_nonlocal_bind`).
+/// Bound socket with its address: a receiver at an occupied port fails after it has checked its output directory. A foreign address would
+/// not do, since some systems allow binding to it (`ip_nonlocal_bind`).
 fn taken() -> (std::net::UdpSocket, String) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
@@ -242,7 +242,7 @@ fn an_output_directory_that_others_can_write_is_warned_of() {
     let private = site.run(&arguments);
     private.refused(&["cannot listen", "choose another --listen"]);
     assert!(!private.err.contains("other users can replace"), "made by itself it is in order: {private:?}");
-    // The sticky bit keeps others from removing, and not from putting links where directories are to be.
+    // The sticky bit prevents removal by others, but not links in place of future directories.
     for mode in [0o770, 0o757, 0o1777] {
         fs::set_permissions(&output, fs::Permissions::from_mode(mode)).unwrap();
         site.run(&arguments).refused(&["other users can replace or remove", &format!("{mode:04o}"), "cannot listen"]);

@@ -1,4 +1,4 @@
-//! Treatment of names, of existing files, and of standard input and output by `dfcp send` and `dfcp receive`.
+//! Tests of names, existing files, and standard input and output in `dfcp send` and `dfcp receive`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -15,7 +15,7 @@ fn receiver(site: &Site, more: &[&str]) -> Running {
     site.receive(&[&["--once", "--allow-any"], more].concat())
 }
 
-/// A receiver whose standard output is the file `received`.
+/// Receiver whose standard output is the file `received`.
 fn receiver_to_output(site: &Site) -> Running {
     let command = site.command(&["receive", "--listen", "127.0.0.1:0", "--allow-any", "--output", "-"]);
     Running::start_into(command, Stdio::from(File::create(site.path("received")).unwrap()))
@@ -29,12 +29,12 @@ fn received(site: &Site) -> String {
 fn feed(mut command: Command, input: &[u8]) -> Said {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that needs none closes it.
+    // A program that reads no input closes it.
     let _ = child.stdin.take().unwrap().write_all(input);
     Said::of(child.wait_with_output().unwrap())
 }
 
-/// Sends `files`, as they are called from the user's own directory.
+/// Sends `files`, with paths relative to the user's own directory.
 fn send(site: &Site, files: &[&str], to: &str, more: &[&str]) -> Said {
     let trust = if more.contains(&"--code") { &[][..] } else { &["--accept-new-key"] };
     let mut command = site.command(&[&["send"], trust, files, &[to], more].concat());
@@ -42,7 +42,7 @@ fn send(site: &Site, files: &[&str], to: &str, more: &[&str]) -> Said {
     Said::of(command.output().unwrap())
 }
 
-/// The last line of standard output, which a program can read.
+/// Last line of standard output, as JSON.
 fn done(said: &Said) -> serde_json::Value {
     serde_json::from_str(said.out.lines().last().unwrap()).unwrap()
 }
@@ -84,7 +84,7 @@ fn what_failed_for_the_same_reason_is_told_once() {
     let site = Site::new();
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
         site.write(&format!("tree/{name}"), "mine");
-        // Of the same length, so that only the content tells.
+        // Equal length: only the content differs.
         site.write(&format!("output/tree/{name}"), "your");
     }
     let receiver = receiver(&site, &[]);
@@ -98,8 +98,8 @@ fn what_failed_for_the_same_reason_is_told_once() {
     assert_eq!(fs::read_to_string(site.path("output/tree/a")).unwrap(), "your");
 }
 
-/// Over one stream the large file, which is found first, would be confirmed first. It takes seconds longer than the small ones, each of which
-/// is flushed to the disk.
+/// Over one stream, the large file, found first, would be confirmed first. It takes seconds longer than the small ones, each of which is
+/// flushed to the disk.
 #[test]
 fn small_files_do_not_wait_for_a_large_one() {
     let site = Site::new();
@@ -121,7 +121,7 @@ fn small_files_do_not_wait_for_a_large_one() {
     }
 }
 
-/// They share eight streams, so that each stream carries many of them, one after the other.
+/// Eight shared streams carry many files each, in sequence.
 #[test]
 fn a_thousand_small_files_share_the_streams() {
     const FILES: usize = 1_000;
@@ -158,7 +158,7 @@ fn links_are_named_without_links_and_kept_with_it() {
     fs::hard_link(site.path("tree/a"), site.path("tree/b")).unwrap();
     let lines = [
         "7 symbolic links were skipped without --links: tree/link0, tree/link1, tree/link2, tree/link3, tree/link4 and 2 more",
-        "1 further name of a file was sent as a file of its own without --links: tree/b",
+        "1 further hard link of a file was sent as a separate file without --links: tree/b",
     ];
     for strict in [false, true] {
         let receiver = receiver(&site, &[]);
@@ -211,7 +211,7 @@ fn one_name_twice_is_an_error_where_no_directory_tells_them_apart() {
     }
 }
 
-/// File systems of Apple take UTF-8 only.
+/// Apple's file systems accept only UTF-8.
 #[cfg(all(unix, not(target_vendor = "apple")))]
 #[test]
 fn names_that_are_not_utf8_arrive_as_they_are_and_are_shown_escaped() {
@@ -234,7 +234,7 @@ fn standard_input_is_sent_as_one_file() {
     let site = Site::new();
     let other = site.write("other", "other");
     let first = receiver(&site, &[]);
-    // More than a pipe holds.
+    // The input exceeds the buffer of a pipe.
     let long: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
     feed(site.command(&["send", "--accept-new-key", "-", &other, &first.address, "--name", "x"]), &long).ok();
     assert!(first.succeeded());
@@ -252,9 +252,12 @@ fn standard_input_needs_a_name_and_comes_once() {
     for (arguments, said) in [
         (&["-"][..], "standard input has no name: give it one with --name"),
         (&["-", "-", "--name", "x"], "standard input can be sent only once"),
-        (&["f", "--name", "x"], "--name is the name of standard input: give - as one of the files"),
+        (
+            &["f", "--name", "x"],
+            "a name is given for standard input, which is not among the files: give - as one of the files",
+        ),
         (&["-", "--name", "../x"], "the name has a component which leaves its directory"),
-        (&["-", "--name", "a/b"], "the name of standard input is that of one file, without directories"),
+        (&["-", "--name", "a/b"], "the name of standard input has more than one component"),
     ] {
         let (files, more) =
             arguments.split_at(arguments.iter().position(|it| *it == "--name").unwrap_or(arguments.len()));
@@ -306,7 +309,7 @@ fn standard_output_is_for_the_file_alone() {
     site.run(&arguments).refused(&["--json and --output - both use standard output: leave one of them out"]);
 }
 
-/// The shell sets the limit, soft and hard, for the program which takes its place.
+/// The shell sets the soft and hard limit for the program that it executes.
 #[cfg(unix)]
 #[test]
 fn few_descriptors_are_enough_for_many_files_in_many_directories() {

@@ -1,4 +1,4 @@
-//! The output of `dfcp generate` is whole, and of all commands.
+//! Tests: `dfcp generate` covers all commands completely.
 
 #![expect(clippy::unwrap_used, reason = "a test which cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! The commands of the README and of `docs/guide`: every one of them can be given, and some blocks are run.
+//! Tests of the commands in the README and `docs/guide`: each must parse, and marked blocks are run.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test which cannot go on has failed")]
@@ -74,13 +74,13 @@ fn marked_blocks_can_be_run() {
     assert!(count > 3, "only {count} blocks were run");
 }
 
-/// The commands in the blocks of a page, each with the number of its line.
+/// Commands in the blocks of a page, with line numbers.
 fn shown(page: &str) -> Vec<(usize, Vec<String>)> {
     let lines = Block::all(page).into_iter().flat_map(|block| block.lines);
     lines.flat_map(|(at, line)| commands(&line).into_iter().map(move |command| (at, command))).collect()
 }
 
-/// Parses a command as the program does that has it.
+/// Parses a command with the parser of its program.
 fn parse(words: &[String]) -> Result<(), Error> {
     if words.get(1).is_some_and(|word| word == "lab" || word == "demo") {
         return LabCli::try_parse_from(words).map(|_| ());
@@ -88,7 +88,7 @@ fn parse(words: &[String]) -> Result<(), Error> {
     Cli::try_parse_from(words).and_then(Cli::checked).map(|_| ())
 }
 
-/// Commands of a page that the program refuses, with the reason.
+/// Commands of a page that the program refuses, with reasons.
 fn wrong_commands(name: &str, page: &str) -> Vec<String> {
     let refused = |(at, words): (usize, Vec<String>)| {
         let error = parse(&words).err()?;
@@ -97,7 +97,7 @@ fn wrong_commands(name: &str, page: &str) -> Vec<String> {
     shown(page).into_iter().filter_map(refused).collect()
 }
 
-/// Code in the sentences of a page that names a command or an option which does not exist. A command in a sentence may be incomplete.
+/// Inline code of a page that names an unknown command or option. A command in a sentence may be incomplete.
 fn wrong_spans(name: &str, page: &str) -> Vec<String> {
     const INCOMPLETE: [ErrorKind; 3] = [
         ErrorKind::MissingRequiredArgument,
@@ -123,7 +123,7 @@ fn wrong_spans(name: &str, page: &str) -> Vec<String> {
     wrong.map(|(at, span)| format!("{name}:{at}: {span}: there is no such command or option")).collect()
 }
 
-/// Long names of the options of `command` and of all below it.
+/// Collects the long option names of `command` and its subcommands.
 fn collect_options(command: &clap::Command, options: &mut BTreeSet<String>) {
     options.extend(command.get_arguments().filter_map(clap::Arg::get_long).map(str::to_owned));
     for inner in command.get_subcommands() {
@@ -131,8 +131,8 @@ fn collect_options(command: &clap::Command, options: &mut BTreeSet<String>) {
     }
 }
 
-/// Runs the lines of a block one after the other, in a directory with the files that the pages speak of. A line that ends with `&` runs
-/// beside the next ones as soon as it listens, and ends well if it says `--once`.
+/// Runs the lines of a block in sequence, in a directory with the files that the pages mention. A line ending in `&` runs in the background
+/// from when it listens, and must succeed if it has `--once`.
 fn run(name: &str, block: &Block) {
     let site = Site::new();
     site.write("film.mkv", &"film".repeat(100_000));
@@ -161,7 +161,7 @@ fn run(name: &str, block: &Block) {
     }
 }
 
-/// A line for the shell, in which `dfcp` is the program under test.
+/// Shell command in which `dfcp` is the program under test.
 fn shell(site: &Site, line: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_dfcp")).parent().unwrap().to_path_buf();
     let before = env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `dfcp id` as a user or a script meets it.
+//! Tests of `dfcp id`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn the_key_is_shown_and_kept() {
 fn a_damaged_key_is_one_sentence_and_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     assert!(id(folder.path(), &[]).status.success());
-    // Written in place, so the mode stays.
+    // Rewriting in place keeps the mode.
     std::fs::write(folder.path().join("key"), "nothing\n").unwrap();
     let output = id(folder.path(), &[]);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -43,7 +43,7 @@ fn help_has_an_example() {
     assert!(output.status.success() && text.contains("Example") && text.contains("authorized_keys"), "{text}");
 }
 
-/// A script that keeps the output would otherwise go on with an empty file.
+/// Without the error, a script would continue with an empty file.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_is_lost_to_a_full_disk_is_a_failure_and_a_reader_that_has_gone_is_none() {

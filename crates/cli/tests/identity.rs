@@ -1,4 +1,4 @@
-//! Admission and trust of peers, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
+//! Tests of admission and trust with the real program over loopback; terminal questions are in `terminal.rs`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -8,12 +8,12 @@ use std::fs;
 
 use support::{Running, Site, own_loopback};
 
-/// A sender and a receiver that do not know each other.
+/// Sender and receiver that do not know each other.
 fn two() -> (Site, Site) {
     (Site::new(), Site::new())
 }
 
-/// A code that is wrong.
+/// Wrong code.
 fn wrong(code: &str) -> &'static str {
     if code == "1-acorn-acorn" { "2-acorn-acorn" } else { "1-acorn-acorn" }
 }
@@ -71,7 +71,7 @@ fn only_authorized_keys_get_in() {
     let stranger = Site::new();
     let own = stranger.id("fingerprint");
     stranger.send(&receiver.address, &[]).refused(&["does not admit", &own, "authorized_keys"]);
-    // Now the stranger knows the receiver's key, so the handshake is another one.
+    // The stranger now knows the receiver's key, so another handshake is used.
     stranger.send(&receiver.address, &[]).refused(&["does not admit", &own]);
     assert_eq!(there.received(), None);
     here.send(&receiver.address, &[]).ok();

@@ -1,7 +1,7 @@
-//! `dfcp lab` and `dfcp demo` start the program `dfcp-lab`. A script stands for it here.
+//! Test that `dfcp lab` and `dfcp demo` start the program `dfcp-lab`, replaced by a script.
 //!
-//! One test only: a process that another thread starts meanwhile holds a file open that this one has just written, which then cannot be
-//! executed ("text file busy").
+//! Single test: a process started by a parallel test could inherit the just written script, which then cannot be executed ("text file
+//! busy").
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Tells what it was called with.
+/// Script that prints its arguments.
 const SCRIPT: &str = "#!/bin/sh\nprintf '%s|' \"$DFCP_VERSION\" \"$@\"\nexit 7\n";
 
 fn write_script(path: &Path) {
@@ -19,7 +19,7 @@ fn write_script(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs a copy of the command, as it is installed: the cargo that runs the tests would build the other program.
+/// Runs a copy of the command, as if installed: under cargo it would build the other program.
 fn installed(directory: &Path, path: &Path, arguments: &[&str]) -> Output {
     let program = directory.join("dfcp");
     if !program.exists() {

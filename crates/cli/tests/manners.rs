@@ -1,4 +1,4 @@
-//! The program's manners on a command line: what it says unasked, how it ends, where it is reached.
+//! Tests of the program's command-line behaviour: unsolicited output, exit, and printed addresses.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test which cannot go on has failed")]
@@ -61,7 +61,7 @@ fn quiet_is_silent_of_all_but_warnings_and_errors() {
     let output = there.path("output");
     let mut receiver = there.command(&["receive", "--listen", &address, "--output", output.to_str().unwrap()]);
     let receiver = receiver.args(["--allow-any", "--once", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
-    // It does not say when it listens: a sender that comes too early is told that nobody does, in one line.
+    // `--quiet` suppresses the listening line: an early sender fails with one line, and is retried.
     let sent = loop {
         let sent = here.send(&address, &["-q"]);
         if sent.code == Some(0) {

@@ -1,4 +1,4 @@
-//! `--metrics` and `--log-json` of the real program, asked over plain sockets.
+//! Tests of `--metrics` and `--log-json` with the real program over plain sockets.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use support::{PATIENCE, Site, own_loopback};
 
-/// The page at `address`, as `curl http://ADDRESS/metrics` gets it: each sample by name and labels.
+/// Samples at `address`, keyed by name and labels, as `curl http://ADDRESS/metrics` fetches them.
 fn scrape(address: &str) -> BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -30,7 +30,7 @@ fn scrape(address: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Every sample stands behind the help and the type of its family, and only counters are called `_total`.
+/// Checks that every sample follows its family's help and type, and that only counters end in `_total`.
 fn check_format(page: &str) {
     let (mut helped, mut family) = (String::new(), String::new());
     for line in page.lines() {
@@ -62,7 +62,7 @@ fn a_receiver_counts_and_writes_down_what_its_senders_do() {
     let before = scrape(&metrics);
     site.send(&receiver.address, &[]).ok();
     site.send(&receiver.address, &[]).ok();
-    // A page serves everyone for a moment.
+    // The page is cached briefly.
     let unchanged = "dfcp_entries_total{kind=\"file\",outcome=\"unchanged\"}";
     let pages = std::iter::repeat_with(|| scrape(&metrics));
     let began = Instant::now();
@@ -75,13 +75,13 @@ fn a_receiver_counts_and_writes_down_what_its_senders_do() {
     assert!(after["dfcp_received_bytes_total"] > 0.0 && after["dfcp_datagrams_sent_total"] > 0.0);
     assert!(after["dfcp_data_datagrams_received_total{use=\"useful\"}"] > 0.0);
     assert_eq!(before["dfcp_received_bytes_total"], 0.0);
-    // It writes the end of a session after the sender has gone.
+    // The receiver logs the end of a session after the sender has exited.
     #[cfg(unix)]
     receiver.signal("-TERM");
     receiver.succeeded();
     let all = events(&site, "audit.jsonl");
     assert_eq!((&all[0]["event"], &all.last().unwrap()["event"]), (&json!("listening"), &json!("stopped")));
-    // The second one may begin before the first has quite ended.
+    // Sessions may overlap slightly, so select events by number.
     let of = |number| all.iter().filter(move |event| event["session"] == number).cloned();
     let events: Vec<_> = of(1).chain(of(2)).collect();
     assert_eq!(events.len() + 2, all.len());
@@ -142,7 +142,7 @@ fn every_server_has_metrics() {
     ] {
         let metrics = own_loopback(port);
         let running = site.start(&[&line[..], &["--metrics", &metrics]].concat());
-        // A script that waits for the line may ask for metrics at once.
+        // A script waiting for this line may query the metrics at once.
         assert!(running.before.contains(&format!("metrics at http://{metrics}/")), "{}", running.before);
         let page = scrape(&metrics);
         assert_eq!(page[expected], 0.0, "{line:?}");

@@ -1,8 +1,8 @@
-//! Pairing codes, beside their specification.
+//! Tests of pairing codes against their specification.
 
 use dfcp_cli::pairing::Code;
 
-/// The second word of a code is the low byte of its bits.
+/// The low byte of a code's bits selects its second word.
 #[test]
 fn the_list_of_words_is_that_of_the_specification() {
     let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! `dfcp perf local` as the program runs it, as briefly as it can be asked to.
+//! Test of `dfcp perf local` with the shortest settings.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -13,7 +13,7 @@ fn measured(more: &[&str]) -> Value {
     serde_json::from_str(&said.out).unwrap()
 }
 
-/// The measurements of a protection, one a round.
+/// Measurements with one protection, one per round.
 fn rounds<'a>(json: &'a Value, protection: &str) -> Vec<&'a Value> {
     let measurements = json["measurements"].as_array().unwrap();
     measurements.iter().filter(|measurement| measurement["protection"] == protection).collect()
@@ -24,7 +24,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-/// Each round's ratio in a summary is the quotient of that round's measurements.
+/// Checks that each ratio in a summary is the quotient of its round's measurements.
 #[track_caller]
 fn assert_quotients(ratio: &Value, sealed: &[&Value], plaintext: &[&Value], key: &str) {
     let listed = ratio["rounds"].as_array().unwrap();

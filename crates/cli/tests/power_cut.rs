@@ -1,4 +1,4 @@
-//! `dfcp receive` on a file system that forgets unflushed data: killed, and the power cut, at successive operations.
+//! Crash tests of `dfcp receive` on a file system that drops unflushed data: kills and power cuts at successive operations.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -22,23 +22,23 @@ use dfcp_powercut::{Case, Disk, Ending, Failed, Program, Report, Sweep, missing}
 use serde_json::Value;
 use support::{PATIENCE, Site, own_loopback};
 
-/// Environment variable: distance between two cuts, operations. 1 tries all of them, which takes minutes.
+/// Environment variable with the number of operations between cuts. 1 tries all of them, which takes minutes.
 const STRIDE: &str = "DFCP_TEST_POWER_CUT_STRIDE";
 
-/// Slow enough that the receiver confirms complete files while the large one is still coming.
+/// Rate at which the receiver confirms small files while the large one is still arriving.
 const SLOW: &str = "30mbit";
 const FAST: &str = "200mbit";
 
-/// Power cuts per run.
+/// Number of power cuts per run.
 const SEEDS: u64 = 12;
 
-/// The file that takes longer than the others.
+/// File that takes longer than the others.
 const LARGE: &str = "tree/large";
 
-/// Output directory below the mount point. The receiver creates it.
+/// Output directory below the mount point, created by the receiver.
 const OUTPUT: &str = "incoming";
 
-/// A receiver on the tested file system, and a sender with a tree of files beside it.
+/// Transfer to a receiver on the tested file system.
 struct Transfer {
     site: Site,
     address: String,
@@ -49,19 +49,19 @@ struct Transfer {
     /// Additional arguments of the receiver.
     more: &'static [&'static str],
     sender: Option<(Child, JoinHandle<String>)>,
-    /// Files that the sender or the receiver's audit log reports as stored. The log has them before the sender is told, so the kill cannot
-    /// hide a confirmation that is still on its way.
+    /// Files that the sender or the audit log reports as stored. The log records them before the sender is notified, so a kill cannot hide
+    /// a confirmation in flight.
     confirmed: BTreeSet<PathBuf>,
-    /// Runs with a confirmed file before the cut.
+    /// Number of runs with a confirmed file before the cut.
     cut_between: usize,
-    /// Cases in which the large file was unfinished and could be gone on with.
+    /// Number of cases in which the large file could be resumed.
     unfinished: usize,
-    /// The most that a receiver had of it when it was killed and had not written down, bytes.
+    /// Largest amount of unjournalled data that a kill lost, bytes.
     lost_bytes: u64,
 }
 
 impl Transfer {
-    /// The large file has `large_kib`.
+    /// Creates a transfer whose large file has `large_kib`.
     fn new(port: u16, large_kib: u32, old: &[&str], more: &'static [&'static str]) -> Self {
         let site = Site::new();
         let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
@@ -69,7 +69,7 @@ impl Transfer {
             files.insert(format!("tree/{number}").into(), number.to_string().repeat(number * 3_000).into());
             files.insert(format!("tree/sub/deep/{number}").into(), format!("deep {number}").into());
         }
-        // No zeros, for which the receiver would leave holes, and no two equal blocks.
+        // No zeros, which the receiver would store as holes, and no equal blocks.
         let large = (0..large_kib << 8).flat_map(u32::to_le_bytes).collect();
         files.insert("tree/large".into(), large);
         for (name, content) in &files {
@@ -101,9 +101,9 @@ impl Transfer {
         Ok((child, reading))
     }
 
-    /// Starts a receiver into `directory`, and waits until it listens (true) or has failed (false).
+    /// Starts a receiver into `directory`; returns true once it listens, false if it failed.
     fn receive(&self, directory: &Path) -> io::Result<(Child, bool)> {
-        // The receiver would append to the log of the previous run.
+        // The receiver would append to the previous run's log.
         let log = self.audit_log();
         if log.exists() {
             fs::remove_file(&log)?;
@@ -115,7 +115,7 @@ impl Transfer {
         let mut receiver = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let printed = BufReader::new(receiver.stderr.take().unwrap()).lines();
         let (said, lines) = mpsc::channel();
-        // Read to the end, so that the program never waits for the pipe.
+        // Drain the pipe, so that the program never blocks on it.
         std::thread::spawn(move || {
             for line in printed.map_while(Result::ok) {
                 let _test_is_over = said.send(line);
@@ -134,7 +134,7 @@ impl Transfer {
         }
     }
 
-    /// Bytes of the large file that a receiver could go on with.
+    /// Bytes of the large file that can be resumed.
     fn unfinished_bytes(&self, case: &Case<'_>) -> io::Result<u64> {
         let mounted = case.mount()?;
         let output = mounted.path().join(OUTPUT);
@@ -151,7 +151,7 @@ impl Transfer {
         Ok(found.map_or(0, |event| event["bytes"].as_u64().unwrap()))
     }
 
-    /// Checks that the bytes to go on with are the sent ones: a journal claims nothing that the disk has lost.
+    /// Checks that the resumable bytes equal the sent ones: a journal must not claim data that the disk lost.
     fn check_unfinished(&mut self, case: &Case<'_>) -> Result<u64, String> {
         let bytes = self.unfinished_bytes(case).map_err(|error| error.to_string())?;
         let is_part = |path: &PathBuf| path.to_string_lossy().ends_with(".part");
@@ -166,7 +166,7 @@ impl Transfer {
         if is_sent { Ok(bytes) } else { Err(format!("the journal promises {bytes} bytes, which are not there")) }
     }
 
-    /// Sends the tree again to the state after a power cut, which has to complete it, and goes on behind the first `unfinished_bytes`.
+    /// Sends the tree again after a power cut; the transfer must complete it and resume after `unfinished_bytes`.
     fn send_again(&self, case: &Case<'_>, unfinished_bytes: u64) -> io::Result<()> {
         let mounted = case.mount()?;
         let (mut receiver, listens) = self.receive(mounted.path())?;
@@ -191,7 +191,7 @@ impl Transfer {
         Err(io::Error::other(format!("sent again, not everything has come ({status}); there is {:?}", disk.paths())))
     }
 
-    /// Sweeps from operation `first` on. None if no file system can be mounted.
+    /// Sweeps from operation `first`; `None` if no file system can be mounted.
     fn sweep(&mut self, first: u64) -> Option<Report> {
         if let Some(reason) = missing() {
             eprintln!("skipped: {reason}");
@@ -211,7 +211,7 @@ impl Transfer {
     }
 }
 
-/// The last line may be incomplete.
+/// Parses JSON lines; the last one may be incomplete.
 fn events(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -230,7 +230,7 @@ impl Program for Transfer {
         let mut said = String::new();
         if let Some((mut sender, reading)) = self.sender.take() {
             if status.is_none() {
-                // It would wait for the killed receiver.
+                // The sender would wait for the killed receiver.
                 sender.kill()?;
             }
             sender.wait()?;
@@ -256,7 +256,7 @@ impl Program for Transfer {
                 let found = found.map_or_else(|| "missing".to_owned(), |found| format!("one of {} bytes", found.len()));
                 return Err(format!("{} was confirmed, and is {found}", name.display()));
             }
-            // Files were made under the same umask.
+            // Both files were created under the same umask.
             let sent = fs::metadata(self.site.path("").join(name)).unwrap().permissions().mode();
             if case.disk.mode(Path::new(OUTPUT).join(name)) != Some(sent & 0o755) {
                 return Err(format!("{} was confirmed, and has another mode", name.display()));
@@ -276,7 +276,7 @@ impl Program for Transfer {
             return Err(format!("{} is lost, old and new", name.display()));
         }
         let unfinished_bytes = self.check_unfinished(case)?;
-        // For one seed only, because this takes as long as the run itself.
+        // One seed only: this takes as long as the run itself.
         if case.ending == (Ending::PowerCut { seed: case.cut_at % SEEDS }) {
             return self.send_again(case, unfinished_bytes).map_err(|error| error.to_string());
         }
@@ -297,7 +297,7 @@ fn a_replaced_file_is_the_old_or_the_new_one() {
     report.assert_right();
 }
 
-/// Long enough for several records of its journal.
+/// The file is long enough for several journal records.
 #[test]
 fn an_unfinished_file_goes_on_after_a_power_cut() {
     let mut transfer = Transfer::new(29_014, 8 << 10, &[], &[]);
@@ -306,7 +306,7 @@ fn an_unfinished_file_goes_on_after_a_power_cut() {
     assert!(transfer.unfinished > 0, "no cut has left anything to go on with");
 }
 
-/// The tests above have teeth: they would notice a receiver that confirms too early.
+/// Negative control: the tests above detect a receiver that confirms too early.
 #[test]
 fn without_flushing_confirmed_files_are_lost() {
     // The receiver ends long before this operation.

@@ -1,4 +1,4 @@
-//! Recordings of the real program's connections, if asked for: a trace, and a key log.
+//! Tests of the real program's recordings: trace and key log.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -53,13 +53,13 @@ fn both_sides_write_the_same_line_and_only_if_flag_and_variable_ask_for_it() {
     }
 }
 
-/// The records of a trace.
+/// Records of a trace.
 fn records(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
     text.split('\u{1e}').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect()
 }
 
-/// Those of this name, of one connection.
+/// Records with this name, of one connection.
 fn named<'a>(records: &'a [Value], group: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
     records.iter().filter(move |it| it["group_id"] == *group && it["name"] == name).map(|it| &it["data"])
 }
@@ -80,7 +80,7 @@ fn both_sides_trace_the_same_connections() {
     let (mine, theirs) = (records(&mine), records(&theirs));
     let roles = [&mine, &theirs].map(|records| records[0]["trace"]["vantage_point"]["type"].clone());
     assert_eq!(roles, ["client", "server"]);
-    // The second transfer has replaced the trace of the first.
+    // The second transfer replaced the first one's trace.
     let group = &mine[1]["group_id"];
     assert!(mine[1..].iter().all(|record| record["group_id"] == *group));
     let of_server: std::collections::BTreeSet<_> = theirs[1..].iter().map(|it| it["group_id"].to_string()).collect();
@@ -95,7 +95,7 @@ fn both_sides_trace_the_same_connections() {
             named(records, group, "recovery:metrics_updated").any(|data| data["smoothed_rtt"].as_f64() > Some(0.0))
         );
     }
-    // Loopback loses nothing: what is sent arrives, and its header says the same on both sides.
+    // Loopback loses nothing: each sent datagram is received with an equal header.
     let sent: Vec<_> = named(&mine, group, "dfcp:datagram_sent").filter(|data| data["kind"] == "data").collect();
     let received: Vec<_> =
         named(&theirs, group, "dfcp:datagram_received").filter(|data| data["kind"] == "data").collect();
@@ -109,7 +109,7 @@ fn a_disk_that_fills_up_ends_the_trace_with_one_line_and_not_the_transfer() {
     let receiver = receiver(&site, None, &[]);
     let file = site.write("small.txt", &"small".repeat(100_000));
     let trace = site.path("trace.sqlog");
-    // Beyond this number of blocks, writing fails as on a full disk.
+    // Beyond this number of blocks, writes fail as on a full disk.
     let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
     let arguments = ["send", &file, &receiver.address, "--accept-new-key", "--qlog", trace.to_str().unwrap()];
     let mut command = std::process::Command::new("sh");

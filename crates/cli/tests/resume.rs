@@ -1,4 +1,4 @@
-//! Transfers that are killed and started again, and trees that are brought up to date.
+//! Tests: transfers that are killed and restarted, and incremental updates of trees.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{PATIENCE, Running, Said, Site};
 
-/// Bytes of the file that is interrupted: 1.3 s at 50 Mbit/s.
+/// Size of the interrupted file: 1.3 s at 50 Mbit/s.
 const LEN: usize = 8 << 20;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
@@ -44,7 +44,7 @@ fn done(said: &Said) -> Value {
     lines(said).pop().unwrap()
 }
 
-/// The unfinished file in the output directory.
+/// Unfinished file in the output directory.
 fn unfinished(site: &Site) -> Option<PathBuf> {
     let names = fs::read_dir(site.path("output")).ok()?.map(|entry| entry.unwrap().path());
     names.filter(|path| path.is_file() && path.extension().is_some_and(|extension| extension == "part")).max()
@@ -54,7 +54,7 @@ fn unfinished_bytes(site: &Site) -> u64 {
     unfinished(site).and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
 }
 
-/// A sender which is under way, with a part of its file at the receiver.
+/// Running sender, with a part of its file at the receiver.
 fn half_way(site: &Site, address: &str) -> Child {
     until_half_way(site, &mut sender(site, &["large"], address, &["--rate", "50mbit"]))
 }
@@ -73,8 +73,7 @@ fn wait_until_half_way(site: &Site, child: &mut Child) {
     }
 }
 
-/// Asserts that the whole file is there, of which `before` bytes had come, and that all but two leaves of 64 KiB of these
-/// were not sent again.
+/// Asserts that the whole file arrived, and that of the `before` bytes already there at most two leaves of 64 KiB were sent again.
 #[track_caller]
 fn assert_went_on(site: &Site, before: u64, said: &Said) {
     let resumed_bytes = done(said)["resumed_bytes"].as_u64().unwrap();
@@ -93,14 +92,14 @@ fn a_sender_that_was_killed_goes_on_at_once_where_it_was() {
     fs::write(site.path("large"), content()).unwrap();
     let receiver = receiver(&site, &[]);
     kill(half_way(&site, &receiver.address));
-    // The receiver does not know yet that it is gone.
+    // The receiver has not noticed the loss yet.
     let before = unfinished_bytes(&site);
     let said = send(&site, &["large"], &receiver.address, &[]).ok();
     assert_went_on(&site, before, &said);
     assert_eq!(fs::read_dir(site.path("output")).unwrap().count(), 1, "nothing else is left");
 }
 
-/// As one that has moved to another network.
+/// The sender has moved to another network.
 #[test]
 fn a_sender_at_another_address_goes_on_where_it_was() {
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
@@ -117,7 +116,7 @@ fn a_sender_at_another_address_goes_on_where_it_was() {
     assert_went_on(&site, before, &said);
 }
 
-/// All holders of the secret are one sender; others are not that sender.
+/// All holders of the secret count as one sender; others do not.
 #[test]
 fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     let site = Site::new();
@@ -133,7 +132,7 @@ fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     assert_went_on(&site, before, &said);
 }
 
-/// The sender's own words: after 30 s of silence it would say something else.
+/// The sender learns it from a reset: after the idle timeout its message would differ.
 #[test]
 fn a_sender_hears_from_a_receiver_that_was_started_again_that_its_session_is_gone() {
     let site = Site::new();
@@ -166,7 +165,7 @@ fn a_receiver_that_was_killed_goes_on_with_what_it_has_written_down() {
         let arguments = [&["receive", "--partials", "--output", output.to_str().unwrap()], more].concat();
         Said::of(site.command(&arguments).output().unwrap()).ok()
     };
-    // A disk may be slow to make what has come durable.
+    // A slow disk may delay durability.
     let started = Instant::now();
     while list(&["--json"]).out.is_empty() {
         assert!(started.elapsed() < PATIENCE, "nothing is written down");
@@ -185,7 +184,7 @@ fn a_receiver_that_was_killed_goes_on_with_what_it_has_written_down() {
     assert!(list(&[]).err.contains("no unfinished files"));
 }
 
-/// Another key is another sender.
+/// Another key counts as another sender.
 #[test]
 fn what_one_sender_left_another_one_does_not_go_on_with() {
     let site = Site::new();
@@ -254,12 +253,12 @@ fn a_dry_run_tells_and_changes_nothing() {
     let log = site.path("audit.jsonl");
     let receiver = receiver(&site, &["--allow-delete", "--force", "--log-json", log.to_str().unwrap()]);
     let dry = |more: &[&str]| send(&site, &["t"], &receiver.address, &[&["--dry-run"], more].concat()).ok();
-    // Into an empty directory.
+    // The output directory is empty.
     let said = done(&dry(&[]));
     assert_eq!((&said["would_send"], &said["would_send_bytes"], &said["bytes"]), (&3.into(), &11.into(), &0.into()));
     assert_eq!(tree(&site, "output"), Vec::<String>::new());
     send(&site, &["t"], &receiver.address, &[]).ok();
-    // With something changed, something new and something gone here.
+    // The tree now has a changed, a new and a removed file.
     site.write("t/b", "changed");
     site.write("t/new", "new");
     fs::remove_file(site.path("t/d/c")).unwrap();
@@ -292,7 +291,7 @@ fn what_the_sender_does_not_have_is_deleted_where_both_sides_say_so() {
     for name in ["t/old", "t/gone/deep/x", "t/d/old", "t/skip.o", "outside", "u/stays"] {
         site.write(&format!("output/{name}"), name);
     }
-    // A link is deleted and not followed, and files under way are nobody's surplus.
+    // Deletion removes links without following them, and spares partial files.
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("kept"), "kept").unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), site.path("output/t/link")).unwrap();

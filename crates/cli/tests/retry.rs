@@ -1,5 +1,5 @@
-//! Transfers whose connections are lost, with the real program over loopback. The times of calls and the choice of causes to try again are
-//! tested in `src/retry/`, the places of peers in `src/serving/`.
+//! Tests of lost connections with the real program over loopback. Call times and retryable causes are tested in `src/retry/`, places of
+//! peers in `src/serving/`.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{PATIENCE, Said, Site, own_loopback};
 
-/// Bytes of the file that is interrupted: 4.5 s at 30 Mbit/s, so that a part is written down before.
+/// Size of the interrupted file: 4.5 s at 30 Mbit/s, so that a part is journalled before.
 const LEN: usize = 16 << 20;
 
 fn content() -> Vec<u8> {
     (0..LEN as u32 / 4).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
-/// A site with a file which takes a while.
+/// Site with a file that takes seconds to send.
 fn with_file() -> Site {
     let site = Site::new();
     fs::write(site.path("large"), content()).unwrap();
@@ -59,7 +59,7 @@ fn lines(said: &Said) -> Vec<Value> {
     said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// It took several sessions, of which the last one went on where the file was.
+/// Asserts that several sessions were needed, and that the last one resumed.
 #[track_caller]
 fn assert_went_on(said: &Said, output: &Path) {
     let lines = lines(said);
@@ -100,17 +100,17 @@ fn a_sender_that_is_called_was_killed_and_is_back_and_sends_the_rest() {
     assert_went_on(&ended(receiving).ok(), &output);
 }
 
-/// One that serves one peer is there for it until all has come.
+/// A single-peer server waits for its peer until everything has arrived.
 #[test]
 fn a_silent_session_gives_its_only_place_to_the_next_one_of_its_key() {
     let site = with_file();
     let receiver = site.receive(&["--allow-any", "--once", "--max-senders", "1"]);
-    // Not told: it neither says that it goes nor comes back.
+    // The sender is suspended: it neither says goodbye nor returns.
     let mut stopped = sender(&site, &receiver.address, &[]);
     until_half_way(&site.path("output"), &mut stopped);
     let stop = Command::new("kill").args(["-STOP", &stopped.id().to_string()]).status().unwrap();
     assert!(stop.success());
-    // Until the receiver has noticed, it says that it is busy.
+    // Until the receiver notices the silence, it refuses as busy.
     let started = Instant::now();
     let said = loop {
         let said = ended(sender(&site, &receiver.address, &[]));
@@ -134,7 +134,7 @@ fn another_key_at_the_same_address_ends_it_at_once() {
     let receiver = site.receive_at(&address, &["--allow-any"]);
     let mut sending = sender(&site, &address, &[]);
     until_half_way(&site.path("output"), &mut sending);
-    // Killed, it would leave a silent session, and that might come back for half a minute.
+    // A kill would leave a silent session that might recover for half a minute.
     receiver.signal("-TERM");
     receiver.succeeded();
     let _other = impostor.receive_at(&address, &["--allow-any"]);
@@ -174,7 +174,7 @@ fn what_cannot_be_tried_again_says_so() {
     }
 }
 
-/// While it is without a connection, too.
+/// Ctrl-C also works during an outage.
 #[test]
 fn ctrl_c_ends_the_waiting() {
     let site = with_file();
@@ -194,7 +194,7 @@ fn ctrl_c_ends_the_waiting() {
     assert!(sent.success() && sending.wait().unwrap().code() == Some(130));
 }
 
-/// The code is used up, and the receiver started again: it knows the pair by what it has written down.
+/// The code is used up and the receiver restarted: it recognises the pair by its file.
 #[test]
 fn a_transfer_begun_by_code_goes_on_and_admits_to_nothing_else() {
     let (there, here) = (Site::new(), with_file());
@@ -207,7 +207,7 @@ fn a_transfer_begun_by_code_goes_on_and_admits_to_nothing_else() {
     drop(receiver);
     let back = there.receive_at(&address, &["--code"]);
     assert_went_on(&ended(sending).ok(), &output);
-    // It is complete, and so the code is good for nothing any more.
+    // The transfer is complete, so the pair has no more rights.
     here.send(&address, &[]).refused(&["pairing code"]);
     assert!(there.received().is_none() && !there.config().join("paired_transfers").exists());
     drop(back);
@@ -229,7 +229,7 @@ fn a_used_code_is_called_so_and_what_it_began_can_be_forgotten() {
     assert!(there.received().is_none(), "another file of the pair");
     let said = there.run(&["receive", "--forget"]).ok();
     assert!(said.err.contains("forgotten: 1"), "{said:?}");
-    // The receiver that runs has forgotten it, too.
+    // The running receiver has forgotten the pair as well.
     ended(sender(&here, &receiver.address, &[])).refused(&["pairing code"]);
     assert!(!there.path("output/large").exists());
 }

@@ -1,4 +1,4 @@
-//! Questions on the terminal that controls the program, wherever its standard streams lead, and what happens without one.
+//! Tests of questions on the controlling terminal, independent of redirected streams, and of programs without one.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use support::{PATIENCE, Said, Site};
 
-/// `arguments` in a session of their own: `more` are the options of `setsid` which go before.
+/// Runs `arguments` in a new session; `more` are options of `setsid`.
 fn in_session(site: &Site, more: &[&str], arguments: &[&str]) -> Command {
     let program = site.command(arguments);
     let mut command = Command::new("setsid");
@@ -22,15 +22,15 @@ fn in_session(site: &Site, more: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Without any terminal.
+/// Runs a command without a controlling terminal.
 fn detached(site: &Site, arguments: &[&str]) -> Said {
     Said::of(in_session(site, &[], arguments).output().unwrap())
 }
 
-/// A terminal, and a program which it controls.
+/// Pseudo-terminal, and the program that it controls.
 struct Session {
     keyboard: File,
-    /// Between a program's streams and its questions nobody else may have it open, which would look like its end.
+    /// Keeps the terminal open between the program's streams and its questions: the last close would look like a hang-up.
     _open: File,
     screen: mpsc::Receiver<Vec<u8>>,
     shown: String,
@@ -38,15 +38,15 @@ struct Session {
 }
 
 impl Session {
-    /// Its standard input leads there, too, unless `redirection`, in the words of a shell, leads it away.
+    /// Starts a program with standard input on the terminal, unless the shell `redirection` changes that.
     fn start(site: &Site, arguments: &[&str], redirection: &str) -> Self {
-        // `setsid --ctty` takes its standard input for the terminal, and the shell then leads it away from there.
+        // `setsid --ctty` makes standard input the terminal, and the shell then redirects it.
         Self::start_by(site, arguments, &format!("exec \"$@\" {redirection}"))
     }
 
-    /// As a job in the background, with its standard input on the terminal.
+    /// Starts a background job with standard input on the terminal.
     fn start_in_background(site: &Site, arguments: &[&str], redirection: &str) -> Self {
-        // Without job control it would stay in the process group of the shell, which is in the foreground.
+        // Without job control the job would stay in the shell's foreground process group.
         Self::start_by(site, arguments, &format!("set -m; \"$@\" <&0 {redirection} & wait $!"))
     }
 
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// The word that it has shown between `before` and the next blank.
+    /// Word on the terminal between `before` and the next blank.
     fn word_after(&self, before: &str) -> String {
         let (_, after) = self.shown.split_once(before).unwrap();
         after.split_whitespace().next().unwrap().to_owned()
@@ -168,7 +168,7 @@ fn a_receiver_on_a_terminal_asks_whether_to_let_a_sender_in_without_a_code_next_
     assert!(receiver.succeeded());
 }
 
-/// A read from the background would stop the whole program, and a question there has nobody to answer it.
+/// A background read would stop the whole program, and nobody could answer a question there.
 #[test]
 fn a_receiver_in_the_background_asks_nothing_and_goes_on() {
     let (here, there) = (Site::new(), Site::new());
@@ -177,7 +177,7 @@ fn a_receiver_in_the_background_asks_nothing_and_goes_on() {
     let mut receiver = Session::start_in_background(&there, &receive, "2>&0");
     receiver.shows("--code -");
     let (code, address) = (receiver.word_after("code: "), receiver.word_after("dfcp send FILE.. "));
-    // Input that is meant for the shell.
+    // This input is meant for the shell.
     receiver.types("\n");
     here.send(&address, &["--code", &code]).ok();
     receiver.shows(&format!("add its key {} to authorized_keys", here.id("public_key")));

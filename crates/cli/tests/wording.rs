@@ -1,15 +1,15 @@
-//! Each page of help, and the sentences about wrong command lines, as they are shown: a change of a word is a change of its snapshot.
+//! Snapshot tests of every help page and of the messages for wrong command lines: each changed word changes a snapshot.
 //!
-//! `INSTA_UPDATE=always cargo test -p dfcp-cli --test wording` writes them anew.
+//! `INSTA_UPDATE=always cargo test -p dfcp-cli --test wording` updates the snapshots.
 #![cfg(target_os = "linux")] // elsewhere commands are missing
 
 use clap::{CommandFactory, Parser};
 use dfcp_cli::cli::Cli;
 
-/// Columns of the terminal.
+/// Width of the terminal, columns.
 const WIDTH: usize = 100;
 
-/// The help of a command and of all below it, by their names.
+/// Collects the help of a command and its subcommands, by name.
 fn pages(command: &mut clap::Command, pages: &mut Vec<(String, String)>) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).replace(' ', "-");
     pages.push((name, command.render_long_help().to_string()));
@@ -26,7 +26,7 @@ fn each_page_of_help_is_as_in_its_snapshot() {
         command.build();
         let mut of_program = Vec::new();
         pages(&mut command, &mut of_program);
-        // The other program has no page of its own, and its commands stand in the first one's.
+        // The laboratory program has no help page of its own; its commands appear on the main page.
         found.extend(of_program.into_iter().skip(usize::from(!is_of_both)));
     }
     assert!(found.len() > 20, "{}", found.len());
@@ -37,7 +37,7 @@ fn each_page_of_help_is_as_in_its_snapshot() {
     }
 }
 
-/// Wrong command lines, of each kind that people type.
+/// Wrong command lines, one of each common kind.
 const WRONG: &[&[&str]] = &[
     &["sned", "a", "host"],
     &["send"],
@@ -79,7 +79,7 @@ fn each_sentence_about_a_wrong_command_line_is_as_in_its_snapshot() {
         let arguments = [&["dfcp"], *wrong].concat();
         let error = Cli::try_parse_from(&arguments).and_then(Cli::checked).err();
         let text = error.map_or_else(|| "(it is right)\n".to_owned(), |error| error.render().to_string());
-        // Behind an empty line stand usage and hints, which the command leaves out.
+        // Usage and hints follow an empty line, and the program omits them.
         let sentence: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
         format!("{}\n    {}\n", arguments.join(" "), sentence.join(" "))
     });

@@ -288,7 +288,7 @@ mod tests {
             Some(Datagram {
                 length,
                 remote: at(port),
-                elided_bytes: 0,
+                virtual_bytes: 0,
                 is_alone: length == ALONE,
                 ecn: Ecn::NotCapable,
             })

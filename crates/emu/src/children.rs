@@ -1,4 +1,4 @@
-//! The processes inside: the first one, the server, the command.
+//! Processes of the namespace: the first one, the server, the command.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader};
@@ -16,16 +16,16 @@ use crate::error::Error;
 use crate::limits::{GRACE, KILLED_STEP};
 use crate::namespace::{INSIDE, Network, keeping, next_child_is_init};
 
-/// The first process of the namespace; when this is dropped, all processes there end.
+/// First process of the namespace; dropping it ends all processes there.
 #[derive(Debug)]
 pub(crate) struct Init {
-    /// It ends when this is closed, also by the end of this process.
+    /// Pipe whose end makes the first process exit, also when this process ends.
     alive: Option<ChildStdin>,
     child: std::process::Child,
 }
 
 impl Init {
-    /// Starts it, by a command line which calls [`run`](crate::run_init).
+    /// Starts the first process, by a command line that calls [`run`](crate::run_init).
     pub(crate) fn start(command: &[OsString]) -> Result<Self, Error> {
         let (program, arguments) = split(command)?;
         next_child_is_init()?;
@@ -52,20 +52,20 @@ impl Init {
 impl Drop for Init {
     fn drop(&mut self) {
         drop(self.alive.take());
-        // It has nothing else to do than to end, so this does not take long.
+        // Exiting is its only work, so this wait is short.
         if let Err(error) = self.child.wait() {
             tracing::debug!(%error, "cannot wait for the first process");
         }
     }
 }
 
-/// A program inside. When this is dropped, it ends.
+/// Program in the namespace; dropping it ends the program.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The first process cannot end before all others are waited for, and this one is ours to wait for.
+        // The first process cannot exit before all others are reaped, and this one must be reaped here.
         if let Err(error) = self.start_kill() {
             tracing::debug!(%error, "not killed");
         }
@@ -89,7 +89,7 @@ impl DerefMut for Process {
     }
 }
 
-/// Starts a program in a network, which is told the addresses of both ends.
+/// Starts a program in a network, with the addresses of both ends in its environment.
 pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) -> Result<Process, Error> {
     let (program, arguments) = split(command)?;
     network.enter()?;
@@ -99,9 +99,9 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
     command.env("DFCP_NEAR", near.ipv4.to_string()).env("DFCP_FAR", far.ipv4.to_string());
     command.env("DFCP_NEAR6", near.ipv6.to_string()).env("DFCP_FAR6", far.ipv6.to_string());
     if is_server {
-        // Standard input and output are the command's alone: the server reads nothing, and prints to stderr.
+        // Standard input and output belong to the command: the server reads nothing, and prints to stderr.
         let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
-        // A group of its own keeps Ctrl-C from it: the command gets that, and then the server is asked to end.
+        // A separate process group protects it from Ctrl-C: the command gets that, and then the server is asked to end.
         command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;
@@ -115,20 +115,20 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {
 
 /// Sends a signal to a process that may have ended.
 pub(crate) fn signal(child: &Child, signal: Signal) {
-    // Until it has been waited for, no other process gets its number.
+    // The number is not reused before the process is reaped.
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
         tracing::debug!(%error, ?signal, "not delivered");
     }
 }
 
-/// Asks a process to end and gives it some time to do so.
+/// Asks a process to end, and waits for a limited time.
 pub(crate) async fn end(child: &mut Child) -> Option<ExitStatus> {
     signal(child, Signal::TERM);
     within(GRACE, child).await
 }
 
-/// Exit status of a process, if it ended in time.
+/// Exit status of a process, if it ends in time.
 pub(crate) async fn within(time: Duration, child: &mut Child) -> Option<ExitStatus> {
     tokio::time::timeout(time, child.wait()).await.ok().and_then(Result::ok)
 }

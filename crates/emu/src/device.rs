@@ -1,4 +1,4 @@
-//! A TUN device that hands out superpackets, and the host which it belongs to.
+//! TUN device with superpackets, and the host that it belongs to.
 
 use std::fmt;
 use std::fs::File;
@@ -13,40 +13,40 @@ use crate::error::Error;
 use crate::limits::{DEVICE_QUEUE_PACKETS, SOCKET_TABLE_BYTES_MAX};
 use crate::netlink::{LOOPBACK, Netlink};
 
-/// A name and addresses.
+/// Device name and addresses of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Name of the host's device.
     pub device: &'static str,
-    /// Its address.
+    /// IPv4 address.
     pub ipv4: Ipv4Addr,
-    /// Its other address.
+    /// IPv6 address.
     pub ipv6: Ipv6Addr,
 }
 
-/// Place of the command. The addresses are from the blocks for tests of network devices (RFC 2544, RFC 5180), which no other network
-/// uses.
+/// Device and addresses of the command's host. The addresses are from the blocks for tests of network devices (RFC 2544, RFC 5180), which
+/// no other network uses.
 pub const NEAR: Place =
     Place { device: "near", ipv4: Ipv4Addr::new(198, 18, 0, 1), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1) };
 
-/// Place of the server.
+/// Device and addresses of the server's host.
 pub const FAR: Place =
     Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
 
-/// The far end's place if it is the machine's own network.
+/// Device and addresses of the far end in the machine's own network.
 pub(crate) const OUTSIDE: Place = Place { device: "dfcp-far", ..FAR };
 
-/// One of the two ends.
+/// End of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The end of the senders, or of the command.
+    /// End of the senders, or of the command.
     Near,
-    /// The end of the receivers, or of the server.
+    /// End of the receivers, or of the server.
     Far,
 }
 
-/// The address of the host of pair `pair`, counted from 0, at one end: 198.18.0.1 and 198.19.0.1 for the first pair. The whole block is
-/// one network, so no routes are needed.
+/// Address of pair `pair`, from 0, at one end: 198.18.0.1 and 198.19.0.1 for the first pair. The whole block is one network, so no routes
+/// are needed.
 #[must_use]
 pub fn pair_address(side: Side, pair: u16) -> Ipv4Addr {
     let [high, low] = pair.saturating_add(1).to_be_bytes();
@@ -60,18 +60,18 @@ const PAIRS_PREFIX: u8 = 15;
 const IPV4_PREFIX: u8 = 30;
 const IPV6_PREFIX: u8 = 64;
 
-/// One end.
+/// Device at one end.
 pub(crate) struct Device {
     io: SyncDevice,
     pub(crate) name: &'static str,
 }
 
 impl Device {
-    /// A device of the thread's network namespace, which is new: it gets its addresses and is up, and so is the loopback device.
+    /// Opens a device in the thread's new network namespace, configures its addresses, and brings it and the loopback device up.
     pub(crate) fn open(place: Place) -> Result<Self, Error> {
         Self::open_with(place.device, |netlink, index| {
             netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
-            // With IPv6 switched off, the device has IPv4 alone.
+            // With IPv6 disabled, the device has only IPv4.
             if let Err(error) = netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX) {
                 tracing::debug!(%error, "no IPv6");
             }
@@ -79,7 +79,7 @@ impl Device {
         })
     }
 
-    /// Everything that is not here is behind the other end.
+    /// Adds default routes to the other end.
     pub(crate) fn lead_out(&self) -> Result<(), Error> {
         let failed = |reason| Error::Device { device: self.name, reason };
         let index = self.io.if_index().map_err(failed)?;
@@ -103,7 +103,7 @@ impl Device {
         });
         let io = builder.build_sync().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NoTun,
-            // Opening it, because who made the namespace may do all in it.
+            // Error of opening it, because the creator of the namespace has all rights within.
             io::ErrorKind::PermissionDenied => Error::TunForbidden,
             _ => match source.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NODEV | Errno::NXIO) => Error::NoTun,
@@ -124,7 +124,7 @@ impl Device {
         Ok(Self { io, name })
     }
 
-    /// Reads a frame; `None` if none waits.
+    /// Reads a frame; `None` if none is queued.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.io, buffer) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -133,9 +133,9 @@ impl Device {
         }
     }
 
-    /// Hands a frame in two parts to the host.
+    /// Passes a frame in two parts to the host.
     pub(crate) fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<()> {
-        // A second part of nothing would cost a look at it.
+        // Skip an empty second part, which would cost the kernel a check.
         let parts = [IoSlice::new(headers), IoSlice::new(payload)];
         let parts = if payload.is_empty() { &parts[..1] } else { &parts[..] };
         rustix::io::writev(&self.io, parts)?;
@@ -155,8 +155,7 @@ impl AsFd for Device {
     }
 }
 
-/// The kernel's tables of a network namespace, read from outside of it: the files stay those of the namespace in which they were
-/// opened.
+/// The kernel's tables of a network namespace, readable from outside: open files keep referring to the namespace of their opening.
 #[derive(Debug)]
 pub(crate) struct HostTables {
     devices: File,
@@ -164,15 +163,15 @@ pub(crate) struct HostTables {
 }
 
 impl HostTables {
-    /// A socket in the thread's namespace.
+    /// Opens the tables of the thread's namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let open = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
-        // A kernel without IPv6 has no tables of it.
+        // A kernel without IPv6 lacks its tables.
         let sockets = ["tcp", "tcp6", "udp", "udp6"].into_iter().filter_map(|name| open(name).ok()).collect();
         Ok(Self { devices: open("dev")?, sockets })
     }
 
-    /// Packets which `device` has dropped instead of handing them out.
+    /// Packets that `device` has dropped at its queue limit.
     pub(crate) fn dropped_packets(&mut self, device: &str) -> io::Result<u64> {
         Ok(sent_drops(&contents(&mut self.devices)?, device).unwrap_or_default())
     }
@@ -190,13 +189,13 @@ fn contents(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Drops by `/proc/net/dev`: behind the colon are eight columns of what was received, and eight of what was sent.
+/// Parses drops from `/proc/net/dev`: after the colon come eight columns of received and eight of sent counts.
 fn sent_drops(table: &str, device: &str) -> Option<u64> {
     let columns = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     columns.split_whitespace().nth(8 + 3)?.parse().ok()
 }
 
-/// True if a table such as `/proc/net/tcp` has a socket which listens (state 0A) or is bound and not connected (07, UDP).
+/// True if a table such as `/proc/net/tcp` has a listening socket (state 0A), or a bound, unconnected one (07, UDP).
 fn lists_listener(table: &str) -> bool {
     table.lines().skip(1).any(|line| line.split_whitespace().nth(3).is_some_and(|state| matches!(state, "0A" | "07")))
 }

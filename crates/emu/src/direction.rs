@@ -14,34 +14,34 @@ use crate::links::{LinkReading, Links};
 use crate::nat::Nat;
 use crate::packet::{Flows, Frame, Run, Segment};
 
-/// Fate of the packets of one direction.
+/// Statistics of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionReport {
-    /// Counted by each link.
+    /// Counters of each link.
     pub links: Vec<LinkStats>,
-    /// Still waiting or travelling when it ended.
+    /// Packets still queued or in flight at the end.
     pub held: Count,
-    /// Left the link, but the kernel did not take them.
+    /// Packets that left the link, but were refused by the kernel.
     pub refused: Count,
-    /// Dropped by the sending host's device, because the emulator did not read them in time.
+    /// Packets dropped by the sending host's device, because the emulator did not read them in time.
     pub unread_packets: u64,
-    /// Packets that are impossible as IP packets or superpackets, or not from an address of this end. They did not reach the link.
+    /// Packets that are invalid as IP packets or superpackets, or not from an address of this end. They never reached a link.
     pub malformed_packets: u64,
-    /// Left the link, but were for a port that the near host's NAT had forgotten.
+    /// Packets that left the link, to a port that the near host's NAT had forgotten.
     pub forgotten_packets: u64,
-    /// Multicasts for neighbours, such as router solicitations: no router would forward them. They did not reach the link.
+    /// Link-local multicasts, such as router solicitations, which no router forwards. They never reached a link.
     pub local_packets: u64,
-    /// Writes by which the delivered packets left: superpackets are one each.
+    /// System calls that wrote the delivered packets; a superpacket is one.
     pub writes: u64,
-    /// Delay of the packets' departures beyond their due times.
+    /// Lateness of the packets' departures.
     pub lateness: Lateness,
 }
 
-/// Links with what is needed to feed them from a device and to empty them into another one.
+/// Links of one direction, with their input from a device and output to another one.
 #[derive(Debug)]
 pub(crate) struct Direction {
     links: Links,
-    /// See [`next_time_together`](dfcp_netem::Link::next_time_together).
+    /// Coalescing time, see [`next_time_together`](dfcp_netem::Link::next_time_together).
     patience: Duration,
     flows: Flows,
     lateness: LatenessCounter,
@@ -50,10 +50,10 @@ pub(crate) struct Direction {
     local_packets: u64,
     forgotten_packets: u64,
     writes: u64,
-    /// NAT of the near end, at which this direction begins or ends.
+    /// NAT of the near end, the start or end of this direction.
     nat: Arc<Nat>,
     is_from_near: bool,
-    /// Kept for their memory.
+    /// Scratch buffer, kept for its memory.
     due: Vec<Time>,
     headers: Vec<u8>,
 }
@@ -77,7 +77,7 @@ impl Direction {
         }
     }
 
-    /// Offers what a device has handed out to the first link on its way: the packets of a superpacket arrive at the same time.
+    /// Offers a frame from a device to the first link of its route: the packets of a superpacket arrive at the same time.
     pub(crate) fn accept(&mut self, now: Time, bytes: &[u8]) {
         let mut frame = match Frame::parse(bytes) {
             Ok(frame) if frame.is_link_local_multicast() => {
@@ -111,8 +111,7 @@ impl Direction {
         self.links.next_time(self.patience)
     }
 
-    /// Sends what has reached the far end of its way by now, never before its time. Neighbouring segments of a superpacket
-    /// leave in one piece.
+    /// Sends packets that have left their last link by now, never early. Adjacent segments of a superpacket leave as one.
     pub(crate) fn release(&mut self, clock: impl Fn() -> Time, mut send: impl FnMut(&[u8], &[u8]) -> io::Result<()>) {
         let now = clock();
         let mut run: Option<Run> = None;
@@ -149,7 +148,7 @@ impl Direction {
         }
     }
 
-    /// Makes a change of a link happen.
+    /// Applies a change to a link.
     pub(crate) fn change(&mut self, now: Time, link: usize, change: &LinkChange) -> Result<(), Error> {
         self.links.change(now, link, change)
     }
@@ -159,7 +158,7 @@ impl Direction {
         self.links.reading(now, link)
     }
 
-    /// Packets that have left the last link, for each route.
+    /// Packets that have left the last link, per route.
     pub(crate) fn delivered(&self) -> &[Count] {
         self.links.delivered()
     }

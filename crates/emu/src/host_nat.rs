@@ -1,18 +1,18 @@
-//! A NAT for one host, for a network that somebody else emulates.
+//! NAT for one host, for a network that the caller emulates.
 
 use crate::nat::Nat;
 use crate::packet::Frame;
 
-/// The host's only route.
+/// The only route of the host.
 const ROUTE: usize = 0;
 
-/// The NAT in front of one host. It translates UDP and TCP ports of IP packets whose checksums are complete; fragments, and what has no
-/// ports, pass as they are. Until [`forget`](Self::forget) is called for the first time it changes nothing.
+/// NAT in front of one host. It translates UDP and TCP ports of IP packets with complete checksums; fragments and packets without ports
+/// pass unchanged, as does everything before the first [`forget`](Self::forget).
 #[derive(Debug, Default)]
 pub struct HostNat(Nat);
 
 impl HostNat {
-    /// Gives the host other ports; what goes to those before is lost from now on.
+    /// Gives the host new ports; packets to the old ones are lost from now on.
     pub fn forget(&self) {
         self.0.forget(ROUTE);
     }
@@ -24,7 +24,7 @@ impl HostNat {
         packet.copy_from_slice(frame.packet());
     }
 
-    /// Translates an IP packet which has arrived for the host. Returns whether it goes on to it.
+    /// Translates an IP packet that arrived for the host. Returns false if it must be dropped.
     #[must_use]
     pub fn deliver(&self, packet: &mut [u8]) -> bool {
         let Ok(mut frame) = Frame::of_packet(packet) else { return true };
@@ -39,13 +39,13 @@ mod tests {
     use super::*;
     use crate::packet::testing::Spec;
 
-    /// A packet with a complete checksum, without the header of a device.
+    /// Packet with a complete checksum, without a device header.
     fn packet(is_udp: bool) -> Vec<u8> {
         let spec = Spec { is_udp, options_words: 0, ..Spec::tcp(100, 100) };
         spec.packets().remove(0)
     }
 
-    /// The packet's answer: source and destination exchanged, which leaves the checksum as it is.
+    /// Answer to the packet: source and destination are swapped, which preserves the checksum.
     fn answer(packet: &[u8]) -> Vec<u8> {
         let mut answer = packet.to_vec();
         answer[12..16].copy_from_slice(&packet[16..20]);
@@ -76,7 +76,7 @@ mod tests {
             let mut old = answer(&original);
             for _ in 0..3 {
                 nat.forget();
-                // Nothing was sent since: the NAT knows nobody to give it to.
+                // Nothing was sent since: the NAT has no mapping.
                 assert!(!nat.deliver(&mut old.clone()));
                 let mut sent = original.clone();
                 nat.send(&mut sent);
@@ -87,7 +87,7 @@ mod tests {
                 assert_eq!(others(&sent), others(&original));
                 let mut back = answer(&sent);
                 assert!(nat.deliver(&mut back));
-                // The checksum, too, is that of the packet which was never translated.
+                // The checksum also equals that of the untranslated packet.
                 assert_eq!(back, answer(&original));
                 assert!(!nat.deliver(&mut old.clone()));
                 old = answer(&sent);

@@ -1,4 +1,4 @@
-//! The first process of the namespace: it ends, and with it all others there, when the emulator does.
+//! First process of the namespace: it exits when the emulator does, which ends all other processes there.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -10,18 +10,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::namespace::mount_proc;
 
-/// Serves as the first process of a namespace until standard input ends, which is a pipe of the emulator's. Says on standard output
-/// that it is ready.
+/// Runs as the first process of a namespace until standard input, a pipe from the emulator, ends. Reports on standard output that it is
+/// ready.
 ///
 /// # Errors
-/// It could not start; nothing has been written then.
+/// Fails, before any output, if it could not start.
 pub fn run() -> io::Result<()> {
-    // Elsewhere it would mount a second /proc for everybody.
+    // In another process, this would mount a second /proc for everybody.
     if std::process::id() != 1 {
         return Err(io::Error::other("this is a part of `dfcp emulate`, which calls it by itself"));
     }
-    // If the kernel reserves this mount for programs that see all of /proc, as in some containers, programs see the numbers of
-    // processes outside. They cannot reach these.
+    // Some containers reserve this mount for programs that see all of /proc; programs then see outside process numbers, but cannot reach
+    // those processes.
     let proc = mount_proc();
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
@@ -49,7 +49,7 @@ pub fn run() -> io::Result<()> {
     }
 }
 
-/// Takes leave of processes whose parents have ended before them.
+/// Reaps orphaned processes.
 fn reap() {
     while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
         if status == WaitStatus::StillAlive {

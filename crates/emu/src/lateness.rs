@@ -1,4 +1,4 @@
-//! Delay of packets beyond their due times.
+//! Lateness of packets.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use serde::Serialize;
 
 use crate::limits::LATENESS_MAX;
 
-/// Delay of each packet handed to the kernel, beyond its link's time. It is never negative.
+/// Delay of each packet's hand-over to the kernel, beyond its link's time. Never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
     /// Packets counted.
     pub packets: u64,
     /// Median, in ms.
     pub p50_ms: f64,
-    /// Nine of ten packets were not later.
+    /// 90th percentile, in ms.
     pub p90_ms: f64,
-    /// 99 of 100 packets were not later.
+    /// 99th percentile, in ms.
     pub p99_ms: f64,
-    /// The latest one.
+    /// Maximum, in ms.
     pub max_ms: f64,
 }
 
-/// Counts lateness; its values are exact to 1 %.
+/// Histogram of lateness, precise to 1 %.
 #[derive(Clone, Debug)]
 pub(crate) struct LatenessCounter(Histogram<u64>);
 
 impl LatenessCounter {
     pub(crate) fn new() -> Self {
         let counter = Histogram::new_with_bounds(1, LATENESS_MAX.as_nanos() as u64, 2);
-        // Only bounds that contradict each other are refused; one which resizes itself has none.
+        // Only contradictory bounds are refused; a resizing histogram has none.
         Self(counter.unwrap_or_else(|_| Histogram::new(2).unwrap_or_else(|_| unreachable!("2 digits are possible"))))
     }
 

@@ -1,4 +1,4 @@
-//! Runs programs behind an emulated path: two hosts with the kernel's own TCP, and links of [`dfcp_netem`] between them in
+//! Emulator that runs programs behind an emulated path: two hosts with the kernel's own TCP, and links of [`dfcp_netem`] between them in
 //! real time. Linux only; on other systems this crate is empty.
 //!
 //! ```text
@@ -7,11 +7,11 @@
 //!                     TUN ◄── runs ◄─ link ◄─ segments ◄─ frame ◄── TUN
 //! ```
 //!
-//! The devices hand out superpackets (`IFF_VNET_HDR` with TSO and USO). A link decides about each segment for itself, as if it
-//! had come alone; segments of a superpacket which leave the link together leave as one piece again.
+//! Devices deliver superpackets (`IFF_VNET_HDR` with TSO and USO). A link handles each segment as a separate packet; segments of a
+//! superpacket that leave together are joined again.
 //!
-//! An unprivileged user gets the rights in a user namespace. All programs run in a process namespace whose first process ends
-//! when the emulator does, for any reason, and with it all of them; so do networks and devices.
+//! An unprivileged user gets the rights in a user namespace. All programs run in a process namespace whose first process exits with the
+//! emulator, for any reason, and ends all of them; networks and devices disappear too.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
@@ -68,40 +68,40 @@ use namespace::{Network, allow_ping, gain_rights, has_rights};
 use outside::Translation;
 use pump::{Pumps, WatchedDirection};
 
-/// Path of packets in one direction.
+/// Configuration of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathConfig {
-    /// Link that they cross.
+    /// Link of the direction.
     pub link: LinkConfig,
-    /// A packet waits up to this long for others which are due shortly after it, so that they leave together.
+    /// Coalescing time: a packet waits up to this long for others due shortly after it.
     pub patience: Duration,
 }
 
 /// Command to run, and the path before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulation {
-    /// Program and arguments, run at the near end. The emulation ends when it does.
+    /// Program and arguments, run at the near end. Its exit ends the emulation.
     pub command: Vec<OsString>,
     /// Network behind the path.
     pub far: FarEnd,
-    /// The path from near to far.
+    /// Path from near to far.
     pub forward: PathConfig,
-    /// The path from far to near.
+    /// Path from far to near.
     pub backward: PathConfig,
-    /// Events of the path while the command runs, from its start on. New addresses are the near end's.
+    /// Events of the path, from the start of the command on. Rebindings apply to the near end.
     pub schedule: Schedule,
-    /// Decides every random event; the two directions draw differently.
+    /// Seed of all random events; the two directions draw differently.
     pub seed: u64,
-    /// A command line which calls [`run_init`] and does nothing else.
+    /// Command line that only calls [`run_init`].
     pub init: Vec<OsString>,
 }
 
-/// The far end of a path.
+/// Far end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FarEnd {
-    /// A network of its own, and a program with its arguments there, if any.
+    /// Separate network, with a program to run there, if any.
     Network(Option<Vec<OsString>>),
-    /// This machine's own network, behind address translation. For administrators.
+    /// This machine's own network, behind NAT. Requires root.
     Outside,
 }
 
@@ -110,7 +110,7 @@ pub enum FarEnd {
 pub struct Outcome {
     /// Exit status of the command.
     pub status: ExitStatus,
-    /// Exit status of the server, if it had ended before the command.
+    /// Exit status of the server, if it ended before the command.
     pub server_status: Option<ExitStatus>,
     /// Running time of the command.
     pub elapsed: Duration,
@@ -120,7 +120,7 @@ pub struct Outcome {
     pub backward: DirectionReport,
 }
 
-/// One end of the path.
+/// Host at one end of the path.
 #[derive(Debug)]
 struct Host {
     network: Network,
@@ -129,7 +129,7 @@ struct Host {
 }
 
 impl Host {
-    /// A new one; the thread is in its network namespace.
+    /// Creates a host in a new network namespace, which the thread enters.
     fn new(place: Place) -> Result<Self, Error> {
         Self::with(|| {
             let device = Device::open(place)?;
@@ -138,12 +138,12 @@ impl Host {
         })
     }
 
-    /// Sets it up with the device that `open` returns.
+    /// Creates a host with the device that `open` returns.
     fn with(open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
         Self::in_network(Network::enter_new()?, open)
     }
 
-    /// This machine itself.
+    /// This machine as a host.
     fn outside() -> Result<Self, Error> {
         if !has_rights() {
             return Err(Error::OutsideForbidden);
@@ -168,17 +168,16 @@ impl Host {
 }
 
 impl Emulation {
-    /// Runs the command until it ends. This process must have one thread only, and is in other namespaces from then on: it can start no
-    /// more threads, and should end.
+    /// Runs the command until it ends. The process must be single-threaded, and enters other namespaces: it can start no more threads, and
+    /// should exit.
     ///
-    /// SIGTERM and SIGHUP are passed on as SIGTERM. SIGINT is left to the terminal, which sends it to the command as well, and passed on
-    /// where it does not come from there.
+    /// SIGTERM and SIGHUP are passed on as SIGTERM. A SIGINT from the terminal reaches the command anyway; any other is passed on.
     ///
     /// # Errors
-    /// It could not be set up, or a device failed; see [`Error`]. All processes inside have ended then, too.
+    /// Fails if the set-up or a device failed; see [`Error`]. All processes inside have ended then, too.
     pub fn run(self) -> Result<Outcome, Error> {
         let is_outside = self.far == FarEnd::Outside;
-        // First, while the thread is in this machine's own network.
+        // Do this first, while the thread is in this machine's own network.
         let outside = if is_outside { Some(Host::outside()?) } else { None };
         gain_rights()?;
         let mut near = Host::new(NEAR)?;
@@ -196,7 +195,7 @@ impl Emulation {
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::system("start an event loop"))?;
-        // It ends before the first process does, after which this process could start no others.
+        // Dropped before the first process ends, after which this process could start no others.
         let translation = if is_outside { Some(Translation::begin(&far.network)?) } else { None };
         let served = runtime.block_on(self.serve(&near, &far.network, &mut far.tables, &pumps))?;
         drop(translation);
@@ -209,7 +208,7 @@ impl Emulation {
         Ok(Outcome { status, server_status, elapsed, forward, backward })
     }
 
-    /// Runs the server and the command, until the latter ends, or a device fails: then there is nothing to tell.
+    /// Runs the server and the command, until the latter ends; a failed device ends both without an outcome.
     async fn serve(
         &self,
         near: &Host,
@@ -238,7 +237,7 @@ impl Emulation {
                 status = command.wait() => break status.map_err(Error::system("wait for the command"))?,
                 () = pumps.ended.notified() => return Ok(None),
                 request = requests.next() => match request {
-                    // It came from the terminal and went to the command as well.
+                    // A SIGINT from the terminal has reached the command as well.
                     Signal::INT if Requests::are_from_terminal() => {}
                     Signal::INT => signal(&command, Signal::INT),
                     _ => match end(&mut command).await {
@@ -273,7 +272,7 @@ struct Served {
     elapsed: Duration,
 }
 
-/// Returns when the server waits for clients, has ended, or takes too long.
+/// Returns when the server listens, has ended, or takes too long.
 async fn until_it_listens(server: &mut Child, tables: &mut HostTables) {
     let started = Instant::now();
     while started.elapsed() < SERVER_START_MAX && !tables.has_listener() {
@@ -283,7 +282,7 @@ async fn until_it_listens(server: &mut Child, tables: &mut HostTables) {
     }
 }
 
-/// Signals by which others ask this process to end.
+/// Signals that ask this process to end.
 struct Requests {
     interrupt: SignalStream,
     terminate: SignalStream,
@@ -308,7 +307,7 @@ impl Requests {
         }
     }
 
-    /// True if this process and the command, being of one group, get the signals typed at the terminal.
+    /// True if this process and the command share the terminal's foreground group.
     fn are_from_terminal() -> bool {
         let foreground = File::open("/dev/tty").ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
         foreground == Some(rustix::process::getpgrp())

@@ -1,4 +1,4 @@
-//! The links of one direction, and the route of each packet over them.
+//! Links of one direction, and the route of each packet over them.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use crate::packet::{Frame, Segment};
 pub struct DirectionConfig {
     /// Configuration of each link.
     pub links: Vec<LinkConfig>,
-    /// Links that the packets of each pair of hosts cross, in order. A link is the last one of all routes that it is on, or of none.
+    /// Links that each pair's packets cross, in order. A link is the last one of all routes that use it, or of none.
     pub routes: Vec<Vec<usize>>,
 }
 
 impl DirectionConfig {
-    /// One link for all packets.
+    /// Configuration with one link for all packets.
     pub(crate) fn single(link: LinkConfig) -> Self {
         Self { links: vec![link], routes: vec![vec![0]] }
     }
 }
 
-/// A link at some time; counts are since its start.
+/// Reading of a link; counts are since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
-    /// Packets waiting, without the one being sent.
+    /// Packets queued, without the one being sent.
     pub waiting_packets: usize,
-    /// Its counters.
+    /// Counters of the link.
     pub stats: LinkStats,
 }
 
-/// A packet, and where on its way it is.
+/// Packet with its position on the route.
 #[derive(Clone, Debug)]
 struct Traveller {
     segment: Segment,
     route: usize,
-    /// Place of the present link on the route.
+    /// Index of the current link on the route.
     at: usize,
 }
 
@@ -65,21 +65,21 @@ impl Packet for Traveller {
     }
 }
 
-/// Links in the order of time: what leaves one of them enters the next at that very time, however late the caller is. So only the last
-/// one's packets have to be fetched in time.
+/// Links in order of time: a packet that leaves one enters the next at that very time, however late the caller is. Only packets of last
+/// links must be fetched in time.
 #[derive(Debug)]
 pub(crate) struct Links {
     links: Vec<Link<Traveller>>,
     routes: Vec<Vec<usize>>,
-    /// Routes end with the link.
+    /// True for links at the end of routes.
     is_last: Vec<bool>,
-    /// Packets that left the last link, for each route.
+    /// Packets that left the last link, per route.
     delivered: Vec<Count>,
 }
 
 impl Links {
     /// # Errors
-    /// A link or a route makes no sense.
+    /// Fails if a link or a route is invalid.
     pub(crate) fn new(config: &DirectionConfig, seed: u64) -> Result<Self, Error> {
         let mut is_last = vec![None; config.links.len()];
         for route in &config.routes {
@@ -96,7 +96,7 @@ impl Links {
         }
         let links = config.links.iter().zip(0_u64..);
         let links = links.map(|(config, place)| {
-            // Links draw differently, and a single one as if there were no others.
+            // Links draw differently; a single link draws as if alone.
             Ok(Link::new(bounded(config.clone())?, seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15))?)
         });
         Ok(Self {
@@ -107,7 +107,7 @@ impl Links {
         })
     }
 
-    /// The route of a frame: that of its pair of hosts if there are several. `None` if it has none.
+    /// Route of a frame, by its pair of hosts if there are several; `None` without one.
     pub(crate) fn route_of(&self, frame: &Frame) -> Option<usize> {
         match self.routes.len() {
             1 => Some(0),
@@ -123,7 +123,7 @@ impl Links {
         }
     }
 
-    /// The next packet that has left its last link by `now`, and when it did.
+    /// Next packet that has left its last link by `now`, with the time it left.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Segment)> {
         self.carry(now);
         loop {
@@ -136,29 +136,29 @@ impl Links {
         }
     }
 
-    /// Time of the next [`pop`](Self::pop), for packets which leave within `patience` to come together.
+    /// Time of the next [`pop`](Self::pop), so that packets leaving within `patience` are taken together.
     pub(crate) fn next_time(&self, patience: Duration) -> Option<Time> {
         let times = self.links.iter().enumerate().filter_map(|(place, link)| {
             if self.is_last[place] {
                 link.next_time_together(patience)
             } else {
-                // Nothing can leave the last link before it has been delayed by all on the way.
+                // A packet reaches the end only after the delays of all links on the way.
                 link.next_time().map(|time| time + self.delay_behind(place))
             }
         });
         times.min()
     }
 
-    /// Makes a change happen.
+    /// Applies a change to a link.
     ///
     /// # Errors
-    /// There is no such link, or it cannot be so.
+    /// Fails if there is no such link, or the change is invalid.
     pub(crate) fn change(&mut self, now: Time, link: usize, change: &LinkChange) -> Result<(), Error> {
         self.carry(now);
         Ok(self.links.get_mut(link).ok_or(Error::Route)?.change(now, change)?)
     }
 
-    /// State of `link` at `now`; empty for one that does not exist.
+    /// Reading of `link` at `now`; empty if it does not exist.
     pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
         self.carry(now);
         let Some(link) = self.links.get_mut(link) else { return LinkReading::default() };
@@ -170,7 +170,7 @@ impl Links {
         self.links.iter().map(Link::stats).collect()
     }
 
-    /// All that is in the links.
+    /// All packets in the links.
     pub(crate) fn held(&self) -> Count {
         self.links.iter().fold(Count::default(), |mut sum, link| {
             sum += link.held();
@@ -178,12 +178,12 @@ impl Links {
         })
     }
 
-    /// Packets that have left the last link, for each route.
+    /// Packets that have left the last link, per route.
     pub(crate) fn delivered(&self) -> &[Count] {
         &self.delivered
     }
 
-    /// Takes packets from link to link up to `now`, in the order of time, all but those on their last one.
+    /// Moves packets from link to link up to `now`, in order of time, except those on their last link.
     fn carry(&mut self, now: Time) {
         while let Some((link, at)) = self.earliest(false).filter(|&(_, at)| at <= now) {
             let Some((arrival, mut traveller)) = self.links[link].pop_with_arrival(at) else { continue };
@@ -194,13 +194,13 @@ impl Links {
         }
     }
 
-    /// The link with the earliest departure, among the last ones or among the others.
+    /// Link with the earliest departure, among the last ones or among the others.
     fn earliest(&self, last: bool) -> Option<(usize, Time)> {
         let links = self.links.iter().enumerate().filter(|&(place, _)| self.is_last[place] == last);
         links.filter_map(|(place, link)| Some((place, link.next_time()?))).min_by_key(|&(_, at)| at)
     }
 
-    /// The least delay behind a link.
+    /// Minimum delay after a link.
     fn delay_behind(&self, link: usize) -> Duration {
         let behind = |route: &Vec<usize>| {
             let at = route.iter().position(|&other| other == link)?;
@@ -210,7 +210,7 @@ impl Links {
     }
 }
 
-/// A configuration of which a link can be made, bounded.
+/// Validates a link's configuration and bounds its memory.
 fn bounded(link: LinkConfig) -> Result<LinkConfig, ConfigError> {
     link.validate()?;
     let held_bytes_max = link.held_bytes_max.min(HELD_BYTES_MAX);

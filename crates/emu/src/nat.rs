@@ -1,4 +1,5 @@
-//! A NAT at the near end which forgets: from then on a host's ports are others to the far end, and what is sent to those before is lost.
+//! NAT at the near end whose mappings can be forgotten: a host's ports then look different to the far end, and packets to the old ones are
+//! lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::packet::{Binding, Frame, TCP};
 
-/// Shift of the ports each time: so far that new ones are not the old ones of neighbours.
+/// Shift of the ports at each rebinding, so large that new ports differ from neighbours' old ones.
 const STEP: u32 = 10_007;
-/// Ports from 1 on.
+/// Number of ports, from 1 on.
 const PORTS: u32 = 65_535;
-/// 64 ports each.
+/// Words of the bit set, 64 ports each.
 const WORDS: usize = 1 << 10;
 
-/// The ports of a host.
+/// Ports of a host.
 #[derive(Clone, Debug)]
 struct Ports {
-    /// Times that they were forgotten.
+    /// Number of rebindings.
     generation: u32,
-    /// Ports that have sent something since then: of UDP, of TCP.
+    /// Ports used since the last rebinding: of UDP, of TCP.
     used: [Box<[u64; WORDS]>; 2],
 }
 
@@ -28,7 +29,7 @@ impl Ports {
         Self { generation, used: [Box::new([0; WORDS]), Box::new([0; WORDS])] }
     }
 
-    /// Port that the far end sees for `port`. Nothing is ever sent from port 0.
+    /// Port that the far end sees for `port`. Port 0 is never used.
     fn outer(&self, port: u16) -> u16 {
         let shift = self.shift();
         port.checked_sub(1).map_or(0, |port| ((u32::from(port) + shift) % PORTS + 1) as u16)
@@ -48,10 +49,10 @@ impl Ports {
     }
 }
 
-/// The hosts whose ports were forgotten, by route.
+/// Hosts with rebindings, by route.
 #[derive(Debug, Default)]
 pub(crate) struct Nat {
-    /// False until a host's mappings are first forgotten: packets then need no look-up.
+    /// False before the first rebinding: packets then need no look-up.
     is_active: AtomicBool,
     hosts: Mutex<BTreeMap<usize, Ports>>,
 }
@@ -61,7 +62,7 @@ impl Nat {
         self.is_active.load(Ordering::Acquire).then(|| self.hosts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets the ports of the host of a route.
+    /// Forgets the mappings of a route's host.
     pub(crate) fn forget(&self, route: usize) {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let forgotten = Ports::forgotten(hosts.get(&route));
@@ -69,7 +70,7 @@ impl Nat {
         self.is_active.store(true, Ordering::Release);
     }
 
-    /// Translates what a host sends.
+    /// Translates a frame from a host.
     pub(crate) fn send(&self, route: usize, frame: &mut Frame) {
         let Some(mut hosts) = self.hosts() else { return };
         let (Some(ports), Some((protocol, [source, _]))) = (hosts.get_mut(&route), frame.ports()) else { return };
@@ -78,9 +79,9 @@ impl Nat {
         frame.set_source_port(ports.outer(source));
     }
 
-    /// Translates what is sent to a host. It travels all the way even if the host will not get it.
+    /// Translates a frame to a host. It travels the whole path even if the host will not get it.
     pub(crate) fn answer(&self, route: usize, frame: &mut Frame) {
-        // Without ports there is nothing to forget.
+        // Frames without ports have no mapping.
         let Some((protocol, [_, destination])) = frame.ports() else { return };
         let hosts = self.hosts();
         let Some(ports) = hosts.as_ref().and_then(|hosts| hosts.get(&route)) else {
@@ -94,7 +95,7 @@ impl Nat {
         frame.set_destination_port(inner);
     }
 
-    /// True if a packet that arrives at the NAT with this binding goes on to its host.
+    /// True if a packet arriving at the NAT with this binding may pass to its host.
     pub(crate) fn admits(&self, binding: Option<Binding>) -> bool {
         let (Some(binding), Some(hosts)) = (binding, self.hosts()) else { return true };
         let generation = hosts.get(&binding.route).map_or(0, |ports| ports.generation);
@@ -111,7 +112,7 @@ mod tests {
         Frame::parse(&Spec::tcp(1000, 3000).superpacket()).unwrap()
     }
 
-    /// The far end's answer to a packet from this port.
+    /// Answer of the far end to a packet from this port.
     fn answer(port: u16) -> Frame {
         let mut frame = frame();
         frame.set_destination_port(port);

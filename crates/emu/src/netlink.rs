@@ -1,4 +1,4 @@
-//! Addresses, and devices that come up. The kernel answers within the call that asks, so nothing here waits.
+//! Netlink requests: addresses, routes, and bringing devices up. The kernel answers within the call, so nothing here blocks.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,10 +11,10 @@ use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 use rtnetlink::{AddressMessageBuilder, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
 
-/// The loopback device of every namespace.
+/// Index of the loopback device in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// A socket of the namespace in which it was opened.
+/// Netlink socket in the namespace of its opening.
 #[derive(Debug)]
 pub(crate) struct Netlink(Socket);
 
@@ -31,8 +31,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Sets the packets that may wait for a device. (The older way, by `ioctl`, is closed to user
-    /// namespaces.)
+    /// Sets the queue length of a device. (The older `ioctl` is unavailable in user namespaces.)
     pub(crate) fn set_queue(&mut self, device: u32, packets: u32) -> io::Result<()> {
         let message = LinkMessageBuilder::<LinkUnspec>::new().index(device).txqueuelen(packets).build();
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
@@ -48,7 +47,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// A route to all other networks.
+    /// Adds a default route.
     pub(crate) fn add_default_ipv4(&mut self, device: u32, gateway: Ipv4Addr) -> io::Result<()> {
         let message = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(device).gateway(gateway).build();
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)

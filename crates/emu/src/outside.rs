@@ -1,4 +1,4 @@
-//! This machine's own network as the far end: what leaves it there has its address.
+//! This machine's own network as the far end, by NAT.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,18 +10,18 @@ use crate::device::{NEAR, OUTSIDE};
 use crate::error::Error;
 use crate::namespace::{Network, keeping};
 
-/// The table of our rules. One emulation at a time has the outside, because its device has a fixed name; what one that was killed has left, the
-/// next one replaces.
+/// Name of the nftables table. Only one emulation at a time can use it, because its device has a fixed name; leftovers of a killed one are
+/// replaced.
 const TABLE: &str = "inet dfcp_emulate";
 
-/// Address translation, as long as this lives.
+/// NAT rules, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Translation<'host> {
     network: &'host Network,
 }
 
 impl<'host> Translation<'host> {
-    /// Begins it in the host's network.
+    /// Installs the rules in the host's network.
     pub(crate) fn begin(network: &'host Network) -> Result<Self, Error> {
         nft(network, &rules())?;
         Ok(Self { network })
@@ -36,8 +36,8 @@ impl Drop for Translation<'_> {
     }
 }
 
-/// Only what has the command's address gets out: it is root in its own network, and could send from any. Nothing gets in from other hosts
-/// that it has not asked for: this machine passes packets on, and to a neighbour with a route the command would be one more host.
+/// Rules of the table. Only packets from the command's address may leave: it is root in its own network, and could forge any. Other hosts
+/// can only answer: this machine forwards packets, and the command would otherwise be one more host to a neighbour with a route.
 fn rules() -> String {
     let (device, ipv4, ipv6) = (OUTSIDE.device, NEAR.ipv4, NEAR.ipv6);
     format!(

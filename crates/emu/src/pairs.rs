@@ -1,5 +1,5 @@
-//! Pairs of hosts at the two ends of a network of links, for programs that run the hosts themselves: senders in one network namespace,
-//! receivers in another, each with an address of its own.
+//! Host pairs at the two ends of a network of links, for programs that run the hosts themselves: senders in one network namespace,
+//! receivers in another, each with its own address.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::links::DirectionConfig;
 use crate::namespace::{Network, gain_rights};
 use crate::pump::{Pumps, Readings, WatchedDirection};
 
-/// A network between pairs of hosts.
+/// Configuration of a network between host pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairConfig {
-    /// The direction from near to far: a route for each pair.
+    /// Direction from near to far, with a route per pair.
     pub forward: DirectionConfig,
-    /// The direction from far to near: a route for each pair.
+    /// Direction from far to near, with a route per pair.
     pub backward: DirectionConfig,
-    /// Links of `forward` that [`PairNetwork::forward`] tells of.
+    /// Links of `forward` that [`PairNetwork::forward`] reports.
     pub watched: Vec<usize>,
-    /// A packet waits up to this long for others which are due shortly after it, so that they leave together.
+    /// Coalescing time: a packet waits up to this long for others due shortly after it.
     pub patience: Duration,
-    /// Decides every random event; the two directions draw differently.
+    /// Seed of all random events; the two directions draw differently.
     pub seed: u64,
 }
 
-/// The network at work. It disappears when this is dropped and the sockets in it are closed.
+/// Running network. It disappears when this is dropped and the sockets in it are closed.
 #[derive(Debug)]
 pub struct PairNetwork {
     home: Network,
@@ -39,10 +39,10 @@ pub struct PairNetwork {
 }
 
 impl PairNetwork {
-    /// Sets it up. This process must have one thread only, and is in other namespaces from then on.
+    /// Sets the network up. The process must be single-threaded, and enters other namespaces.
     ///
     /// # Errors
-    /// There are no pairs or too many, or it could not be set up; see [`Error`].
+    /// Fails if there are no pairs or too many, or the set-up failed; see [`Error`].
     pub fn start(config: PairConfig) -> Result<Self, Error> {
         let pairs = config.forward.routes.len();
         if pairs != config.backward.routes.len() {
@@ -51,7 +51,7 @@ impl PairNetwork {
         let count = u16::try_from(pairs).ok().filter(|pairs| (1..=PAIRS_MAX).contains(pairs));
         let count = count.ok_or(Error::Pairs(pairs))?;
         gain_rights()?;
-        // A home of its own: a process with rights in a user namespace alone cannot return to the network outside.
+        // The thread's own namespace: a process with rights only in a user namespace cannot return to the outer network.
         let home = Network::enter_new()?;
         let near = Host::with(|| Device::open_for_pairs(Side::Near, count))?;
         let far = Host::with(|| Device::open_for_pairs(Side::Far, count))?;
@@ -63,10 +63,10 @@ impl PairNetwork {
         Ok(Self { home, near, far, pumps })
     }
 
-    /// Runs `f` with the calling thread in the namespace of one end. Sockets that `f` opens stay there.
+    /// Runs `f` with the calling thread in one end's namespace, to which sockets opened by `f` belong.
     ///
     /// # Errors
-    /// The thread could not get there.
+    /// Fails if the thread cannot enter the namespace.
     pub fn enter<T>(&self, side: Side, f: impl FnOnce() -> T) -> Result<T, Error> {
         let host = if side == Side::Near { &self.near } else { &self.far };
         host.network.enter()?;
@@ -74,7 +74,7 @@ impl PairNetwork {
         Ok(f())
     }
 
-    /// State, less than a millisecond old, of the links from near to far, and of the packets that arrived at the far hosts.
+    /// Readings, less than a millisecond old, of the watched links from near to far, and of packets that arrived at the far hosts.
     #[must_use]
     pub fn forward(&self) -> Readings {
         self.pumps.controls[0].readings()
@@ -86,23 +86,23 @@ impl PairNetwork {
         self.pumps.controls[1].readings()
     }
 
-    /// Has a link of the way that begins at `from` change at once.
+    /// Applies a change at once to a link of the direction that starts at `from`.
     ///
     /// # Errors
-    /// The emulation cannot be told.
+    /// Fails if the emulation is not reachable.
     pub fn change(&self, from: Side, link: usize, change: LinkChange) -> Result<(), Error> {
         self.pumps.controls[usize::from(from == Side::Far)].change(link, change)
     }
 
-    /// Has the near host of a pair get other ports, as behind a NAT which has forgotten it: what goes to those before is lost.
+    /// Gives the near host of a pair new ports, as after a NAT rebinding: packets to the old ones are lost.
     pub fn rebind(&self, pair: u16) {
         self.pumps.rebind(pair.into());
     }
 
-    /// Ends it, and tells what was counted from near to far, and back.
+    /// Ends the emulation; returns the reports from near to far, and back.
     ///
     /// # Errors
-    /// A device failed, or a change was impossible.
+    /// Fails if a device failed or a change was impossible.
     pub fn finish(self) -> Result<[DirectionReport; 2], Error> {
         let Self { mut near, mut far, pumps, .. } = self;
         let [mut forward, mut backward] = pumps.finish()?;
@@ -112,12 +112,12 @@ impl PairNetwork {
     }
 }
 
-/// Brings the thread back, even when it panics.
+/// Guard that returns the thread to its namespace, even on a panic.
 struct Back<'a>(&'a Network);
 
 impl Drop for Back<'_> {
     fn drop(&mut self) {
-        // It came from there, so it may go there: the refusals of setns(2) are about rights.
+        // The thread came from there, so it may return: setns(2) fails only for lack of rights.
         if let Err(error) = self.0.enter() {
             tracing::debug!(%error, "the thread stays in another network namespace");
         }

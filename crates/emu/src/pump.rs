@@ -1,4 +1,4 @@
-//! The driver: a thread for each direction, which reads from one device and writes to the other one in real time.
+//! Driver: a thread per direction, which reads from one device and writes to the other in real time.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -25,38 +25,38 @@ use crate::links::{DirectionConfig, LinkReading, Links};
 use crate::nat::Nat;
 use crate::packet::VNET_BYTES;
 
-/// Precision of waking sleeping threads, ns: by default the kernel may be 50 us late to wake several at once.
+/// Timer slack of the threads, ns: by default the kernel may be 50 µs late, to coalesce wake-ups.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// The least `nice` value: the most that there is without real-time priority.
+/// Lowest `nice` value: the highest priority below real time.
 const HIGHEST_PRIORITY: i32 = -20;
 
 /// A direction with its reports.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchedDirection {
     pub(crate) config: DirectionConfig,
-    /// Links that are reported, with the packets that arrive; `None` for no reports.
+    /// Links to report, with the packets that arrive; `None` for no reports.
     pub(crate) links: Option<Vec<usize>>,
-    /// See [`PathConfig::patience`](crate::PathConfig::patience).
+    /// Coalescing time, see [`PathConfig::patience`](crate::PathConfig::patience).
     pub(crate) patience: Duration,
 }
 
-/// Readings of a direction at work.
+/// Readings of a running direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
-    /// The links that are watched, in the order in which they were asked for.
+    /// Watched links, in the order of the request.
     pub links: Vec<LinkReading>,
-    /// Packets that arrived at the host of each pair.
+    /// Packets that arrived at each pair's host.
     pub delivered: Vec<Count>,
 }
 
-/// Control of a direction at work.
+/// Control of a running direction.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// Written to when something is asked for.
+    /// Event descriptor that wakes the thread for a request.
     attention: OwnedFd,
     must_stop: AtomicBool,
-    /// Changes to be made, each with its link.
+    /// Requested changes, each with its link.
     changes: Mutex<Vec<(usize, LinkChange)>>,
     readings: Mutex<Readings>,
 }
@@ -87,20 +87,20 @@ impl Control {
         written.map(drop).map_err(|error| Error::system("speak to the emulation")(error.into()))
     }
 
-    /// The changes that were asked for since the last call.
+    /// Changes requested since the last call.
     fn take_changes(&self) -> Vec<(usize, LinkChange)> {
-        // Nothing to read means only that there was no call in between.
+        // An empty event only means that no request came in between.
         let _ = rustix::io::read(&self.attention, &mut [0; 8]);
         std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Both directions at work.
+/// Both running directions.
 #[derive(Debug)]
 pub(crate) struct Pumps {
-    /// Controls of the direction from near to far, and of that from far to near.
+    /// Controls of the direction from near to far, and of the other one.
     pub(crate) controls: [Arc<Control>; 2],
-    /// Told when one of them ends, which they do unasked only when they fail.
+    /// Notified when a direction ends by itself, which means failure.
     pub(crate) ended: Arc<Notify>,
     nat: Arc<Nat>,
     threads: [JoinHandle<Result<DirectionReport, Error>>; 2],
@@ -117,7 +117,7 @@ impl Pumps {
             let name = if side == Side::Near { "forward" } else { "backward" };
             let control = &controls[usize::from(side == Side::Far)];
             let nat = (Arc::clone(&nat), side);
-            // Here, so that what makes no sense is told before anything starts.
+            // Validate here, so that errors show before anything starts.
             Links::new(&watched.config, seed)?;
             let pump = Pump {
                 from: Arc::clone(from),
@@ -139,7 +139,7 @@ impl Pumps {
         Ok(Self { controls, ended, nat, threads: [forward, backward] })
     }
 
-    /// Makes an event of a path with one link happen now.
+    /// Applies an event now, on a path with one link.
     pub(crate) fn make_happen(&self, event: PathEvent) -> Result<(), Error> {
         match event {
             PathEvent::Change(way, change) => self.controls[usize::from(way == netem::Way::Down)].change(0, change),
@@ -150,12 +150,12 @@ impl Pumps {
         }
     }
 
-    /// Has the near host of a route get other ports, as behind a NAT which has forgotten it.
+    /// Gives the near host of a route new ports, as after a NAT rebinding.
     pub(crate) fn rebind(&self, route: usize) {
         self.nat.forget(route);
     }
 
-    /// Ends both, and tells what they have counted: from near to far, and back.
+    /// Ends both directions; returns the reports from near to far, and back.
     pub(crate) fn finish(self) -> Result<[DirectionReport; 2], Error> {
         self.controls.iter().try_for_each(|control| control.stop())?;
         let [forward, backward] = self.threads.map(|thread| match thread.join() {
@@ -166,7 +166,7 @@ impl Pumps {
     }
 }
 
-/// Notifies when it is dropped, also when a thread panics.
+/// Guard that notifies when dropped, also after a panic.
 struct NotifyAtEnd(Arc<Notify>);
 
 impl Drop for NotifyAtEnd {
@@ -175,7 +175,7 @@ impl Drop for NotifyAtEnd {
     }
 }
 
-/// Nanoseconds since the emulation's start.
+/// Clock: nanoseconds since the emulation's start.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     start: Instant,
@@ -191,7 +191,7 @@ struct Pump {
     from: Arc<Device>,
     to: Arc<Device>,
     control: Arc<Control>,
-    /// Links that are reported, with the packets that arrive; `None` for no reports.
+    /// Links to report, with the packets that arrive; `None` for no reports.
     watched: Option<Vec<usize>>,
     clock: Clock,
 }
@@ -208,7 +208,7 @@ impl Pump {
         wake_in_time();
         let lost = |source| Error::DeviceLost { device: self.from.name, source };
         let mut buffer = vec![0; VNET_BYTES + PACKET_BYTES_MAX];
-        // Time of the next report on the links, if something has happened on them since the last.
+        // Time of the next report, if something has happened since the last one.
         let mut tell_at: Option<Time> = None;
         loop {
             let due = direction.next_time();
@@ -226,7 +226,7 @@ impl Pump {
                 for _ in 0..READS_PER_TURN {
                     let Some(bytes) = self.from.read(&mut buffer).map_err(lost)? else { break };
                     direction.accept(self.clock.now(), &buffer[..bytes]);
-                    // Packets that have become due must not wait for the next 63 reads.
+                    // Due packets must not wait for the next 63 reads.
                     self.release(&mut direction);
                 }
             }
@@ -234,14 +234,14 @@ impl Pump {
         }
     }
 
-    /// Tells of the watched links, from time to time while something happens on them, and once when it no longer does.
+    /// Reports the watched links periodically while packets move, and once after that.
     fn tell(&self, direction: &mut Direction, tell_at: &mut Option<Time>) {
         let Some(watched) = &self.watched else { return };
         let now = self.clock.now();
         if now < *tell_at.get_or_insert(now) {
             return;
         }
-        // A reader must not hold up packets: if it has the lock, the next turn comes soon.
+        // A reader must not delay packets: if it holds the lock, the next round comes soon.
         if let Ok(mut readings) = self.control.readings.try_lock() {
             readings.links.clear();
             readings.links.extend(watched.iter().map(|&link| direction.reading(now, link)));
@@ -251,14 +251,14 @@ impl Pump {
         *tell_at = direction.next_time().map(|_| now + READING_AGE_MAX);
     }
 
-    /// Lets out what is due.
+    /// Sends due packets.
     fn release(&self, direction: &mut Direction) {
         if direction.next_time().is_some_and(|due| due <= self.clock.now()) {
             direction.release(|| self.clock.now(), |headers, payload| self.to.write(headers, payload));
         }
     }
 
-    /// Returns when a frame can be read, at `due`, or when something is asked for.
+    /// Returns when a frame is readable, at `due`, or on a request.
     fn wait(&self, due: Option<Time>) -> io::Result<Ready> {
         let timeout = due.map(|due| timespec(due - self.clock.now()));
         let attention = PollFd::from_borrowed_fd(self.control.attention.as_fd(), PollFlags::IN);
@@ -268,15 +268,15 @@ impl Pump {
             Err(error) => return Err(error.into()),
         }
         let [device, attention] = events.map(|event| event.revents());
-        // An error shows when it is read.
+        // A read will return the error.
         Ok(Ready { can_read: !device.is_empty(), is_asked: !attention.is_empty() })
     }
 }
 
-/// Makes this thread one that is woken in time, as far as the user may do that: whatever is refused makes packets later, which is counted.
+/// Raises this thread's priority as far as permitted: anything refused makes packets late, which is measured.
 ///
-/// Measured at 300 Mbit/s on a busy machine, the 99th percentile of lateness is 0.1 to 0.2 ms with real-time priority and up to 2.3 without. Both
-/// threads sleep whenever the programs that they serve have nothing to send, so these get their time.
+/// Measured at 300 Mbit/s on a busy machine, the 99th percentile of lateness is 0.1 to 0.2 ms with real-time priority and up to 2.3
+/// without. Both threads sleep while their programs have nothing to send, so these are not starved.
 fn wake_in_time() {
     if let Err(error) = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS)) {
         tracing::debug!(%error, "timers stay inexact");
@@ -285,7 +285,7 @@ fn wake_in_time() {
     if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, real_time).is_ok() {
         return;
     }
-    // On Linux this is about the thread alone.
+    // On Linux this affects only the current thread.
     if let Err(error) = rustix::process::setpriority_process(None, HIGHEST_PRIORITY) {
         tracing::debug!(%error, "other programs may delay the emulation");
     }

@@ -1,5 +1,6 @@
-//! The claims of thesis group 5 about web traffic over a mobile link: how the estimate and the number of busy periods depend on the threshold
-//! (5.2, 5.4), and how long busy periods are (5.3). One user with a queue of their own, whose rate walks; pages by models of TCP.
+//! Experiment for thesis group 5, web traffic over a mobile link: dependence of the estimate and the number of busy periods on the
+//! threshold (5.2, 5.4), and length of busy periods (5.3). One user has a queue with a randomly walking rate; pages are loaded by models of
+//! TCP.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::time::Duration;
@@ -14,39 +15,39 @@ use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A mobile user who loads pages.
+/// Mobile user who loads pages.
 #[derive(Debug, Parser)]
 #[command(after_help = "Example: web --seconds 3600 --tcp 2008")]
 struct Args {
     /// Length of the run
     #[arg(long, default_value_t = 3_600)]
     seconds: u64,
-    /// The user's TCP: 2008 for CUBIC of Linux 2.6.26, which leaves slow start by loss alone; modern for CUBIC with HyStart of Linux 6.12
+    /// TCP of the user: 2008 for CUBIC of Linux 2.6.26, which leaves slow start only by loss; modern for CUBIC with HyStart of Linux 6.12
     #[arg(long, default_value = "2008", value_parser = ["2008", "modern"])]
     tcp: String,
     /// Interval of test packets, ms
     #[arg(long, default_value_t = 100)]
     interval_ms: u64,
-    /// A recording of mahimahi to take the rate from, in place of the walk
+    /// Recorded rate in mahimahi's format, instead of the random walk
     #[arg(long)]
     trace: Option<std::path::PathBuf>,
-    /// Seed of the pages and of the walk
+    /// Seed of the pages and of the random walk
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Thresholds that are compared, ms.
+/// Thresholds to compare, ms.
 const THRESHOLDS_MS: [u64; 9] = [5, 10, 20, 40, 70, 100, 130, 160, 200];
-/// The rate of the link is constant for so long.
+/// Time for which the link's rate is constant.
 const BIN: Duration = Duration::from_millis(20);
 const CONNECTIONS: usize = 6;
 const CONNECTION_BYTES_MEAN: f64 = 50_000.0;
 const THINKING_S_MEAN: f64 = 8.0;
-/// The walk, Mbit/s.
+/// Range of the random walk, Mbit/s.
 const LOWEST_MBPS: f64 = 1.0;
 const HIGHEST_MBPS: f64 = 4.0;
 
-/// Sees what leaves the bottleneck.
+/// Observer of the bottleneck's output.
 struct Watch {
     behind: LinkId,
     estimators: Vec<(Estimator, Vec<BusyPeriod>)>,
@@ -64,7 +65,7 @@ impl Observer for Watch {
                 let probe = Probe { number: self.probes, sent: None, at: now, size_bytes: packet.size_bytes };
                 periods.extend(estimator.probe(probe).ok().flatten());
             } else {
-                // Simulated time does not go back.
+                // Simulated time never decreases, so this cannot fail.
                 let _ = estimator.traffic(now, packet.size_bytes.into());
             }
         }
@@ -72,7 +73,7 @@ impl Observer for Watch {
     }
 }
 
-/// Rates for each bin, bit/s.
+/// Rate of each bin, bit/s.
 fn rates(args: &Args, random: &mut Pcg64Mcg) -> Result<Vec<u64>, Box<dyn std::error::Error>> {
     if let Some(path) = &args.trace {
         let trace = DeliveryTrace::parse(&std::fs::read_to_string(path)?)?;
@@ -142,7 +143,7 @@ fn simulate(args: &Args, rates_bps: &[u64], random: &mut Pcg64Mcg) -> Result<Wat
     simulation.observer_mut().take().ok_or_else(|| "nobody watched".into())
 }
 
-/// Rate that the link could have carried in a busy period, bit/s, by the rates of its bins.
+/// True mean rate of the link during a busy period, bit/s.
 fn could_bps(rates_bps: &[u64], period: &BusyPeriod) -> f64 {
     let bin_ns = BIN.as_nanos() as u64;
     let (start, end) = (period.start.as_ns(), period.end.as_ns());

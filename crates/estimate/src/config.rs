@@ -1,4 +1,4 @@
-//! The parameters of the algorithm.
+//! Parameters of the estimator.
 
 use std::time::Duration;
 
@@ -6,43 +6,41 @@ use crate::limits::{
     DRIFT_PPM_MAX, INTERVAL_MAX, INTERVAL_MIN, MODEL_INTERVALS_MIN, MODEL_MAX, THRESHOLD_MAX, THRESHOLD_MIN,
 };
 
-/// Interval of test packets by default: the dissertation's 100 ms, 4.8 kbit/s with packets of 60 bytes.
+/// Default interval of test packets: the dissertation's 100 ms, 4.8 kbit/s with packets of 60 bytes.
 pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
 
-/// A spacing this close to the one sent counts as equal unless told otherwise: the dissertation's mobile network had a jitter
-/// of a few milliseconds without other traffic.
+/// Default tolerance of spacings: the dissertation's mobile network had a jitter of a few milliseconds without other traffic.
 pub const TOLERANCE_DEFAULT: Duration = Duration::from_millis(3);
 
-/// The queueing delay from which the queue counts as busy unless told otherwise, if the interval is not shorter: in `examples/web.rs` the
-/// least with which the rates of busy periods are right within 2 %. More finds fewer busy periods, and those at times when the link is slow.
+/// Default threshold of queueing delay, unless the interval is shorter: the smallest with which rates of busy periods are right within 2 %
+/// in `examples/web.rs`. A larger one finds fewer busy periods, biased to times when the link is slow.
 pub const THRESHOLD_DEFAULT: Duration = Duration::from_millis(20);
 
-/// The shortest gap unless told otherwise: 500 kB that join the queue at once keep a test packet for so long at 4 Mbit/s.
+/// Default minimum of the gap: 500 kB that join the queue at once delay a test packet this long at 4 Mbit/s.
 const GAP_MIN_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Model of the queue (thesis group 5: `d`, `th` and `gap` of its algorithm, and parameters that it leaves open).
+/// Queue model (thesis group 5: `d`, `th` and `gap` of its algorithm, and parameters that it leaves open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// `d`: from one test packet to the next when they are sent.
+    /// `d`: interval of test packets at the sender.
     pub interval: Duration,
-    /// `th`: the queueing delay from which the queue counts as busy.
+    /// `th`: queueing delay above which the queue counts as busy.
     ///
-    /// From `th` = `d` on a busy period has no idle instant: a test packet that waits `d` is still in the queue when the next
-    /// one joins it. Below, the queue may have been empty between two test packets, and the busy period's rate is then too low, but by
-    /// little. The higher it is, the fewer busy periods are found (thesis 5.2), and the more of them at times when the link is slow.
+    /// From `th` = `d` on, a busy period has no idle instant: a test packet that waits `d` is still queued when the next one joins. Below,
+    /// the queue may have been empty between two test packets, and the rate is then slightly too low. A higher `th` finds fewer busy
+    /// periods (thesis 5.2), biased to times when the link is slow.
     pub threshold: Duration,
-    /// `gap`: the longest time from one test packet to the next that the model survives. Data that joins the queue within one interval
-    /// may not take longer than this, less the interval; a hole in the radio link, in which nothing is served, must.
+    /// `gap`: longest time between test packets that the model survives. Data joining the queue within one interval must not take longer
+    /// than this, less the interval; a radio outage must.
     pub gap: Duration,
-    /// Greatest difference of two spacings that count as equal. The algorithm compares them exactly, which no real clock satisfies.
+    /// Largest difference of two spacings that count as equal. The algorithm requires equality, which real clocks never give.
     pub tolerance: Duration,
-    /// A model and a busy period each hold for this long at the most, since the drift of two clocks adds to the modelled
-    /// queue.
+    /// Longest duration of a model, and of a busy period: clock drift adds to the modelled queue.
     pub restart_after: Duration,
 }
 
 impl Default for Config {
-    /// [`Config::new`] with [`INTERVAL_DEFAULT`].
+    /// Default: [`Config::new`] with [`INTERVAL_DEFAULT`].
     fn default() -> Self {
         Self::new(INTERVAL_DEFAULT)
     }
@@ -70,8 +68,8 @@ impl Config {
         Self::new(interval).with_gap(interval + interval / 10 * 9)
     }
 
-    /// Sets the threshold, and how long a model holds: during twice that time clocks which differ by
-    /// [`DRIFT_PPM_MAX`] millionths drift apart by no more than the threshold.
+    /// Sets the threshold and the duration of a model: clocks that differ by [`DRIFT_PPM_MAX`] drift apart by at most the threshold in
+    /// twice that time.
     #[must_use]
     pub fn with_threshold(mut self, threshold: Duration) -> Self {
         self.threshold = threshold;
@@ -81,14 +79,14 @@ impl Config {
         self
     }
 
-    /// Sets the longest time between test packets that the model survives.
+    /// Sets the longest time between test packets that a model survives.
     #[must_use]
     pub fn with_gap(mut self, gap: Duration) -> Self {
         self.gap = gap;
         self
     }
 
-    /// Sets how far two spacings may be apart and still count as equal.
+    /// Sets the largest difference of spacings that count as equal.
     #[must_use]
     pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = tolerance;
@@ -98,7 +96,7 @@ impl Config {
     /// Checks every field, as [`Estimator::new`](crate::Estimator::new) does.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// Returns the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |name, value, min, max| {
             if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError { name, value, min, max }) }
@@ -111,7 +109,7 @@ impl Config {
     }
 }
 
-/// A parameter outside its range.
+/// Parameter outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {name} is {value:?}, but must be from {min:?} to {max:?}")]
 pub struct ConfigError {
@@ -119,9 +117,9 @@ pub struct ConfigError {
     pub name: &'static str,
     /// Value given.
     pub value: Duration,
-    /// The least that is possible.
+    /// Smallest permitted value.
     pub min: Duration,
-    /// The most that is possible.
+    /// Largest permitted value.
     pub max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The algorithm: models the queue by the arrivals of test packets, and measures while it is busy.
+//! Estimator: models the queue by the arrivals of test packets, and measures while it is busy.
 
 use std::time::Duration;
 
@@ -8,92 +8,90 @@ use crate::config::{Config, ConfigError};
 use crate::limits::BACKWARDS_MAX;
 use crate::summary::{BusyPeriod, Summary};
 
-/// A test packet that arrived.
+/// Received test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Its number: each that is sent has the next one. A caller without numbers counts those which arrive, and configures
-    /// [`Config::unnumbered`].
+    /// Sequence number. A caller without numbers counts arrivals, and uses [`Config::unnumbered`].
     pub number: u64,
-    /// Time at which it left, by the sender's clock, if that is known. Spacings are then those of these times, so that an unpunctual sender
-    /// is not taken for a queue; else they are [`Config::interval`] for each number.
+    /// Departure by the sender's clock, if known. Spacings then follow these times, so that a late sender does not look like a queue;
+    /// otherwise they are [`Config::interval`] per number.
     pub sent: Option<Time>,
-    /// Time at which it arrived, by the receiver's clock. The two clocks need no common epoch.
+    /// Arrival by the receiver's clock. The two clocks need no common epoch.
     pub at: Time,
-    /// Bytes of its IP packet, which are part of what the queue served; 0 if [`Estimator::traffic`] has them.
+    /// Bytes of its IP packet, which count as served; 0 if [`Estimator::traffic`] counts them.
     pub size_bytes: u32,
 }
 
-/// Packets and periods counted.
+/// Counts of packets and periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Test packets that arrived, in order.
     pub probes: u64,
-    /// Numbers left out between them: lost, as far as they did not come late.
+    /// Missing numbers between them: lost, unless late.
     pub missing: u64,
-    /// Test packets with the number of one before or a smaller one, which had no effect: duplicates, and late ones.
+    /// Test packets with a repeated or smaller number, which have no effect: duplicates, and late ones.
     pub late: u64,
-    /// Models begun.
+    /// Models started.
     pub models: u64,
-    /// Models which a gap ended, with their busy periods.
+    /// Models ended by a gap, with their busy periods.
     pub gaps: u64,
-    /// Busy periods with a single test packet, which has no duration.
+    /// Busy periods with a single test packet, and so without a duration.
     pub single: u64,
     /// Packets with a time before that of an earlier one.
     pub backwards: u64,
-    /// The longest wait of a test packet, as modelled.
+    /// Longest modelled wait of a test packet.
     pub longest_queue: Duration,
 }
 
-/// Time went back by more than [`BACKWARDS_MAX`].
+/// Error: time went back by more than [`BACKWARDS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a packet of the time {at} follows one of {latest}: observations must be in order of time")]
 pub struct TimeError {
-    /// Time of the packet at fault.
+    /// Time of the faulty packet.
     pub at: Time,
-    /// The latest time before it.
+    /// Latest time before it.
     pub latest: Time,
 }
 
-/// While the queue is modelled (`m` of the algorithm).
+/// State while the queue is modelled (`m` of the algorithm).
 #[derive(Clone, Copy, Debug)]
 struct Model {
     since: Time,
-    /// `q`: for how long the latest test packet waited, ns.
+    /// `q`: modelled wait of the latest test packet, ns.
     queue_ns: u64,
-    /// While the queue is busy (`b`).
+    /// State while the queue is busy (`b`).
     busy: Option<Busy>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Busy {
-    /// Arrival of the first test packet (`t[s]`), and all bytes until then.
+    /// Arrival of the first test packet (`t[s]`), with the byte count at that time.
     start: Time,
     start_bytes: u64,
-    /// Time of the latest test packet.
+    /// Arrival of the latest test packet above the threshold.
     end: Time,
     end_bytes: u64,
 }
 
-/// Estimates the rate of a queue from what leaves it. Constant memory.
+/// Estimator of a queue's rate from its output. Constant memory.
 ///
-/// The algorithm is that of thesis group 5. Decided here, where it says nothing or cannot be followed to the letter:
+/// The algorithm is that of thesis group 5. Decisions where the thesis is silent or cannot be followed literally:
 ///
-/// * *Tolerance.* The queue counts as empty when a spacing differs from the one sent by at most [`Config::tolerance`]. It may
-///   in fact be a queue of constant length; the model then sees less of the queue than there is. So a busy period may be
-///   missed or shortened by that, but what is found is busy.
+/// * *Tolerance.* The queue counts as empty if a spacing differs from the one sent by at most [`Config::tolerance`]. It may really be a
+///   queue of constant length, which the model then underestimates: a busy period may be missed or shortened, but a found one is busy.
 /// * *Clamping.* The modelled queue is never below 0 (Lindley's recursion): a test packet that is early shows that the
 ///   queue was shorter than modelled, not that it is negative.
 /// * *Lost test packets.* Spacings are compared with those sent, by number or by the sender's time.
-/// * *Ends.* A busy period goes from the first test packet at or above the threshold to the last one; one with a single
-///   test packet says nothing, and neither does one that is open at the end.
-/// * *Drift.* A model ends after [`Config::restart_after`] without a busy period, and so does a busy period, which counts as
-///   far as it went. The next spacing as sent begins a new model.
+/// * *Ends.* A busy period extends from the first test packet at or above the threshold to the last one. A period with a single test
+///   packet, or open at the end, is discarded.
+/// * *Drift.* A model ends after [`Config::restart_after`] without a busy period, as does a busy period, which counts up to there. The next
+///   spacing equal to the one sent starts a new model.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     config: Config,
     last: Option<Probe>,
     model: Option<Model>,
-    /// All bytes so far.
+    /// Bytes so far.
     bytes: u64,
     latest: Time,
     counts: Counts,
@@ -101,10 +99,10 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// An estimator that has seen nothing.
+    /// Creates an estimator.
     ///
     /// # Errors
-    /// A parameter outside its range.
+    /// Fails if a parameter is out of range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -118,23 +116,23 @@ impl Estimator {
         })
     }
 
-    /// `bytes` (of IP packets) of the user's traffic arrived at `at`, one packet or several since the last call.
+    /// Records that `bytes` (of IP packets) of the user's traffic have arrived by `at`, since the last call.
     ///
     /// # Errors
-    /// Time goes back; nothing has changed then.
+    /// Fails, without effect, if time goes back.
     pub fn traffic(&mut self, at: Time, bytes: u64) -> Result<(), TimeError> {
         self.advance(at)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
-    /// A test packet arrived. Returns the busy period that it ends, if it ends one.
+    /// Processes a received test packet. Returns the busy period that it ends, if any.
     ///
     /// # Errors
-    /// Time goes back; nothing has changed then.
+    /// Fails, without effect, if time goes back.
     pub fn probe(&mut self, probe: Probe) -> Result<Option<BusyPeriod>, TimeError> {
         let probe = Probe { at: self.advance(probe.at)?, ..probe };
-        // Late and duplicate packets were served by the queue as well.
+        // The queue served late and duplicate packets too.
         self.bytes = self.bytes.saturating_add(u64::from(probe.size_bytes));
         let Some(last) = self.last else {
             self.counts.probes += 1;
@@ -155,7 +153,7 @@ impl Estimator {
         Ok(period)
     }
 
-    /// One round of the algorithm's loop (lines 3 to 16), for two test packets which follow each other.
+    /// Round of the algorithm's loop (lines 3 to 16) for two successive test packets.
     fn step(&mut self, last: &Probe, probe: &Probe) -> Option<BusyPeriod> {
         let spacing_ns = probe.at.as_ns() - last.at.as_ns();
         let sent_ns = self.spacing_sent_ns(last, probe);
@@ -167,7 +165,7 @@ impl Estimator {
             }
             return None;
         };
-        // Line 6: an open busy period is thrown away with the model.
+        // Line 6: an open busy period is discarded with the model.
         if spacing_ns > duration_ns(self.config.gap) {
             self.counts.gaps += 1;
             return None;
@@ -187,7 +185,7 @@ impl Estimator {
         period
     }
 
-    /// The queue is busy (lines 11 to 13). Returns the busy period if it lasts too long.
+    /// Continues a busy period (lines 11 to 13). Returns it if it has reached its longest duration.
     fn go_on(&mut self, model: &mut Model, at: Time) -> Option<BusyPeriod> {
         let bytes = self.bytes;
         let busy = model.busy.get_or_insert(Busy { start: at, start_bytes: bytes, end: at, end_bytes: bytes });
@@ -196,7 +194,7 @@ impl Estimator {
         if is_long { model.busy.take().and_then(|busy| self.close(busy, true)) } else { None }
     }
 
-    /// The busy period is over (line 15): it was measured up to the last test packet at or above the threshold.
+    /// Ends a busy period (line 15) at the last test packet at or above the threshold.
     fn close(&mut self, busy: Busy, is_cut: bool) -> Option<BusyPeriod> {
         if busy.end <= busy.start {
             self.counts.single += 1;
@@ -206,7 +204,7 @@ impl Estimator {
         Some(BusyPeriod { start: busy.start, end: busy.end, bytes, is_cut })
     }
 
-    /// Spacing of the two at the sender, ns.
+    /// Spacing of two test packets at the sender, ns.
     fn spacing_sent_ns(&self, last: &Probe, probe: &Probe) -> u64 {
         match (last.sent, probe.sent) {
             (Some(earlier), Some(later)) => later.as_ns().saturating_sub(earlier.as_ns()),
@@ -214,7 +212,7 @@ impl Estimator {
         }
     }
 
-    /// Lets time pass until `at`, and returns the time that counts as that of the packet.
+    /// Advances time to `at`; returns the effective time of the packet.
     fn advance(&mut self, at: Time) -> Result<Time, TimeError> {
         if at < self.latest {
             if self.latest.since(at) > BACKWARDS_MAX {
@@ -226,13 +224,13 @@ impl Estimator {
         Ok(self.latest)
     }
 
-    /// Forgets the test packets so far and the model with its busy period, but nothing that is finished: what follows has other numbers, or
-    /// it is not known what came meanwhile.
+    /// Discards the test packets so far and the model with its busy period, but no finished period: used when numbers restart, or arrivals
+    /// were missed.
     pub fn restart(&mut self) {
         (self.last, self.model) = (None, None);
     }
 
-    /// The parameters.
+    /// Parameters of the estimator.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -256,7 +254,7 @@ impl Estimator {
         self.bytes
     }
 
-    /// Time that the latest test packet waited in the queue, as modelled; `None` without a model.
+    /// Modelled wait of the latest test packet; `None` without a model.
     #[must_use]
     pub fn queue(&self) -> Option<Duration> {
         self.model.map(|model| Duration::from_nanos(model.queue_ns))

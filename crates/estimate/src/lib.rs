@@ -1,12 +1,12 @@
 //! Rate at which the bottleneck serves one user, estimated from that user's own traffic and a few test packets, sans I/O.
 //!
-//! In a mobile network every user has a queue of their own. A small test packet joins it every `d` (100 ms), so it costs
-//! next to nothing (4.8 kbit/s). Its delay beyond that of the others gives the length of the queue that it joined. While the
-//! queue is not empty it is served at its full rate, which is what arrived in that time, divided by the time. The estimate is the
-//! mean over these *busy periods* (Móczár and Molnár, PIMRC 2014; Móczár's dissertation summary, thesis group 5).
+//! In a mobile network every user has a separate queue. A small test packet joins it every `d` (100 ms), at a negligible cost (4.8 kbit/s).
+//! Its extra delay gives the queue length that it found. A non-empty queue is served at its full rate, which is the bytes that arrived
+//! divided by the time. The estimate is the mean over these *busy periods* (Móczár and Molnár, PIMRC 2014; Móczár's dissertation summary,
+//! thesis group 5).
 //!
-//! [`Estimator`] is told what arrived and when. It never reads a clock, holds no packets, and takes constant memory. [`probing`] has the two
-//! ends of a measurement over a live path.
+//! [`Estimator`] gets arrivals with their times. It never reads a clock, stores no packets, and takes constant memory. [`probing`] has the
+//! two ends of a live measurement.
 //!
 //! ```
 //! use std::time::Duration;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// The queue was busy, and served this much.
+/// Period in which the queue was busy, and the bytes served in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPeriod {
     /// Arrival of its first test packet.
@@ -13,7 +13,7 @@ pub struct BusyPeriod {
     pub end: Time,
     /// Bytes that arrived after the first test packet, up to the last one and including it.
     pub bytes: u64,
-    /// It lasted longer, but a model does not hold for longer.
+    /// True if the period was cut at the longest duration of a model.
     pub is_cut: bool,
 }
 
@@ -31,12 +31,12 @@ impl BusyPeriod {
     }
 }
 
-/// Mean, spread and sums of all busy periods so far.
+/// Mean, variance and sums over all busy periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     busy_periods: u64,
     mean_bps: f64,
-    /// Sum of squared deviations (Welford's recurrence, which loses no digits where the spread is small).
+    /// Sum of squared deviations (Welford's recurrence, which keeps precision at small variance).
     squares: f64,
     least_bps: f64,
     greatest_bps: f64,
@@ -54,7 +54,7 @@ pub struct Interval {
 }
 
 impl Summary {
-    /// Takes one more busy period into account.
+    /// Adds a busy period.
     pub fn add(&mut self, period: &BusyPeriod) {
         let rate_bps = period.rate_bps();
         let before = self.busy_periods == 0;
@@ -68,7 +68,7 @@ impl Summary {
         self.busy = self.busy.saturating_add(period.duration());
     }
 
-    /// Number of busy periods in it.
+    /// Number of busy periods.
     #[must_use]
     pub fn busy_periods(&self) -> u64 {
         self.busy_periods
@@ -81,8 +81,8 @@ impl Summary {
         (self.busy_periods > 0).then_some(self.mean_bps)
     }
 
-    /// All bytes of busy periods over all their time, bit/s: a mean in which long ones count more, so that it depends less on
-    /// short ones, which a late test packet falsifies most. `None` without a busy period.
+    /// Bytes of all busy periods over their total time, bit/s: a mean weighted by duration, and so less sensitive to short periods, which a
+    /// late test packet falsifies most. `None` without a busy period.
     #[must_use]
     pub fn weighted_bps(&self) -> Option<f64> {
         (self.busy_periods > 0).then(|| 8.0 * self.bytes as f64 / self.busy.as_secs_f64())
@@ -94,8 +94,8 @@ impl Summary {
         (self.busy_periods > 1).then(|| (self.squares / (self.busy_periods - 1) as f64).sqrt())
     }
 
-    /// Interval of the mean with a confidence of 95 %, by Student's distribution, if busy periods are independent of each
-    /// other and alike; `None` with fewer than two. A rate that changes widens it like any other spread.
+    /// 95 % confidence interval of the mean by Student's distribution, assuming independent, identically distributed busy periods; `None`
+    /// with fewer than two. A changing rate widens it like any other variance.
     #[must_use]
     pub fn confidence_95(&self) -> Option<Interval> {
         let deviation_bps = self.deviation_bps()?;
@@ -103,27 +103,27 @@ impl Summary {
         Some(Interval { low_bps: (self.mean_bps - half).max(0.0), high_bps: self.mean_bps + half })
     }
 
-    /// The slowest and the fastest busy period; `None` without one.
+    /// Rates of the slowest and the fastest busy period; `None` without one.
     #[must_use]
     pub fn range(&self) -> Option<Interval> {
         (self.busy_periods > 0).then_some(Interval { low_bps: self.least_bps, high_bps: self.greatest_bps })
     }
 
-    /// Time in busy periods altogether.
+    /// Total duration of the busy periods.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Bytes which came in busy periods altogether.
+    /// Total bytes of the busy periods.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The 97.5th percentile of Student's distribution with `freedom` degrees of freedom, at least 1. Between the values of
-/// the table it is that of fewer degrees, so that no interval is too narrow.
+/// 97.5th percentile of Student's distribution with `freedom` degrees of freedom, at least 1. Between table entries the lower entry is
+/// used, so that no interval is too narrow.
 fn student_95(freedom: u64) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,

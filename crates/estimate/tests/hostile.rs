@@ -1,4 +1,4 @@
-//! Answers that strangers, forgers and peers that misbehave can draw from a server of test packets (`spec/estimation.md` §2).
+//! Tests: answers that strangers, forgers and misbehaving peers can draw from a server of test packets (`spec/estimation.md` §2).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), port))
 }
 
-/// The server's answer, decoded.
+/// Decoded answer of the server.
 fn ask(server: &mut Server, now: Time, from: SocketAddr, request: Request) -> Option<Answer> {
     let answer = server.receive(now, from, request.encode().as_ref()).answer;
     answer.map(|answer| Answer::decode(answer.as_ref()).unwrap())
@@ -36,13 +36,13 @@ fn start(session: u64, cookie: [u8; 17]) -> Request {
     Request::Start { session, interval_us: INTERVAL_US, cookie }
 }
 
-/// Begins a session as an honest client does.
+/// Starts a session as an honest client does.
 fn begin(server: &mut Server, now: Time, from: SocketAddr, session: u64) {
     let cookie = cookie(server, now, from, session);
     assert_eq!(ask(server, now, from, start(session, cookie)), None);
 }
 
-/// Test packets sent until `end`, by address.
+/// Number of test packets sent until `end`, by address.
 fn sent(server: &mut Server, end: Time) -> BTreeMap<SocketAddr, usize> {
     let mut probes = BTreeMap::new();
     while let Some(next) = server.next_time().filter(|&next| next <= end) {
@@ -57,7 +57,7 @@ fn sent(server: &mut Server, end: Time) -> BTreeMap<SocketAddr, usize> {
 
 #[test]
 fn an_address_that_has_not_proven_itself_gets_no_more_than_it_sent() {
-    // [estimate-5]: calls, starts with forged cookies, and starts with cookies of others, in the name of a victim.
+    // [estimate-5]: calls, starts with forged cookies, and starts with foreign cookies, all with a victim's source address.
     let mut server = server();
     let victim = address(1, 53);
     let stolen = cookie(&mut server, Time::ZERO, address(66, 1_000), 7);
@@ -82,7 +82,7 @@ fn an_address_that_has_not_proven_itself_gets_no_more_than_it_sent() {
         }
     }
     assert!(out_bytes < in_bytes && answers == 9_000, "{out_bytes} bytes for {in_bytes}");
-    // Nothing is kept of it, and nothing follows.
+    // No state is kept, and nothing follows.
     assert_eq!((server.clients(), server.next_time()), (0, None));
 }
 
@@ -141,12 +141,12 @@ fn sessions_are_bounded_and_one_address_has_one() {
     let refused = Some(Answer::Refused { session: 1, reason: Reason::TooManyClients });
     assert_eq!(ask(&mut server, Time::ZERO, fourth, start(1, own)), refused);
     assert_eq!(sent(&mut server, Time::from_ms(950)).into_values().collect::<Vec<_>>(), [10, 10, 10]);
-    // Clients that hold a place may go on.
+    // Clients with a place may renew.
     begin(&mut server, Time::from_s(1), address(2, 1_000), 2);
     assert_eq!(server.clients(), 3);
 }
 
-/// The clients of a server that are served out of these, which each ask as an honest client does.
+/// Those of the clients that the server serves after each asks as an honest client does.
 fn served(server: &mut Server, now: Time, from: &[SocketAddr]) -> Vec<SocketAddr> {
     let asks = |&address: &SocketAddr| {
         let own = cookie(server, now, address, 1);
@@ -166,7 +166,7 @@ fn one_address_with_every_place_keeps_nobody_out() {
         assert_eq!(served(&mut server, Time::ZERO, &attacker).len(), 64);
         let honest: Vec<_> = (1..=20).map(|host| address(host, 1_000)).collect();
         assert_eq!(served(&mut server, Time::from_ms(1), &honest), honest, "{}", attacker[0]);
-        // Clients that had to make room ask again, and take nothing back.
+        // Displaced clients ask again, and regain nothing.
         served(&mut server, Time::from_ms(2), &attacker);
         assert_eq!(server.clients(), 64);
         let probes = sent(&mut server, Time::from_ms(990));
@@ -203,14 +203,14 @@ fn the_client_which_has_been_silent_for_the_longest_makes_room_and_the_server_sa
     let own = cookie(&mut server, Time::from_s(3), newcomer, 1);
     let received = server.receive(Time::from_s(3), newcomer, start(1, own).encode().as_ref());
     assert_eq!((received.displaced, server.clients()), (Some(all[1]), 3));
-    // It hears so as soon as it asks for more.
+    // The displaced client is refused at its next request.
     let refused = Some(Answer::Refused { session: 1, reason: Reason::TooManyClients });
     assert_eq!(ask(&mut server, Time::from_s(4), all[1], start(1, cookies[1])), refused);
 }
 
 #[test]
 fn a_session_is_prolonged_only_by_who_still_receives_at_its_address() {
-    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of a later host.
+    // [estimate-6]: an attacker once held an address, started a session there, and prolongs it in the name of the next host.
     let mut server = server();
     let victim = address(1, 1_000);
     let stolen = cookie(&mut server, Time::ZERO, victim, 7);
@@ -220,7 +220,7 @@ fn a_session_is_prolonged_only_by_who_still_receives_at_its_address() {
         let now = Time::from_s(second);
         for forged in [stolen, [0; 17], [second as u8; 17]] {
             let answer = server.receive(now, victim, start(7, forged).encode().as_ref()).answer;
-            // At most a challenge, which the victim gets.
+            // The victim gets at most a challenge.
             assert!(
                 answer
                     .is_none_or(|answer| answer.as_ref().len() < Request::Call { session: 7 }.encode().as_ref().len())
@@ -238,7 +238,7 @@ fn an_honest_session_lasts_although_each_of_its_cookies_does_not() {
     let client = address(1, 1_000);
     let mut own = cookie(&mut server, Time::ZERO, client, 7);
     let mut probes = 0;
-    // A renewal each 2 s, of which every other one is lost, or else its answer.
+    // Renewal every 2 s; every other one is lost, or its answer.
     for round in 0..150_u64 {
         let now = Time::from_s(2 * round);
         if round % 2 == 0
@@ -263,7 +263,7 @@ fn nobody_gets_probes_more_often_than_the_server_permits() {
         let answer = ask(&mut server, Time::ZERO, client, Request::Start { session: 7, interval_us, cookie });
         assert_eq!(answer, Some(Answer::Refused { session: 7, reason: Reason::Interval }), "{interval_us}");
     }
-    // Nor by starting again and again.
+    // Repeated restarts draw no more packets either.
     let mut probes = 0;
     for round in 0..1_000 {
         let now = Time::from_ms(round);
@@ -295,7 +295,7 @@ proptest! {
         for (step_ns, host, mut bytes) in datagrams {
             now += Duration::from_nanos(step_ns % 10_000_000_000);
             if host % 2 == 0 {
-                // As far as the header, it is one of ours.
+                // The header is valid.
                 let head = b"DFBE\x01";
                 let length = head.len().min(bytes.len());
                 bytes[..length].copy_from_slice(&head[..length]);

@@ -1,4 +1,4 @@
-//! A server and a client of test packets over emulated links, on one virtual clock, with the user's traffic beside them.
+//! Tests: server and client of test packets over emulated links, on a virtual clock, with user traffic.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use dfcp_estimate::{BusyPeriod, Config};
 use dfcp_netem::{Link, LinkConfig, Loss, QueueLimit};
 use dfcp_time::Time;
 
-/// UDP and IPv4.
+/// Length of the UDP and IPv4 headers.
 const HEADERS_BYTES: u64 = 28;
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 1], 9);
 
 struct World {
     server: Server,
     client: Client,
-    /// The link to the client, shared by test packets and traffic; IP packets, with the headers as zeros behind.
+    /// Link to the client, shared by test packets and traffic; IP packets, with the headers as trailing zeros.
     down: Link<Vec<u8>>,
     up: Link<Vec<u8>>,
     now: Time,
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Lets time pass for `span`; every `burst_every` a burst of `burst_bytes` goes to the client.
+    /// Advances time by `span`; every `burst_every` a burst of `burst_bytes` goes to the client.
     fn run(&mut self, span: Duration, burst_every: Duration, burst_bytes: usize) -> Result<(), ClientError> {
         let end = self.now + span;
         let mut next_burst = self.now + burst_every;
@@ -123,7 +123,7 @@ fn losses_both_ways_are_survived() {
     world.run(Duration::from_secs(120), EVERY, 300_000).unwrap();
     let counts = *world.client.estimator().counts();
     assert!(counts.missing > 100 && counts.probes > 700, "{counts:?}");
-    // Bytes which are lost are missing in the rate: the estimate is of what arrives.
+    // Lost bytes are missing in the rate: the estimate covers what arrives.
     let mean_bps = world.client.estimator().summary().mean_bps().unwrap();
     assert!((mean_bps / 3.2e6 - 1.0).abs() < 0.05, "{mean_bps}");
 }
@@ -144,7 +144,7 @@ fn a_server_that_has_forgotten_its_client_is_called_again() {
 
 #[test]
 fn a_measurement_goes_on_after_an_outage_longer_than_a_lease_and_shorter_than_a_cookie() {
-    // [estimate-11]: the server begins the session anew, by a cookie that still holds, and numbers from 0 on.
+    // [estimate-11]: the server restarts the session by a valid cookie, with numbers from 0.
     for dark_s in [3, 9, 11, 14, 20] {
         let mut world = World::new(link(4_000_000), link(1_000_000));
         world.run(Duration::from_secs(35), EVERY, 300_000).unwrap();
@@ -189,7 +189,7 @@ fn silence_is_told_before_the_first_answer_and_after_it() {
 fn a_counter_that_begins_anew_spoils_no_estimate() {
     let mut world = World::new(link(4_000_000), link(1_000_000));
     for _ in 0..20 {
-        // In the middle of a busy period.
+        // The time lies within a busy period.
         world.run(Duration::from_millis(2_300), EVERY, 300_000).unwrap();
         world.counter_bytes = 0;
     }
@@ -210,7 +210,7 @@ fn refusals_say_what_to_do() {
 
 #[test]
 fn strangers_change_nothing() {
-    // [estimate-3]: whoever does not know the session forges nothing.
+    // [estimate-3]: without the session, nothing can be forged.
     let mut world = World::new(link(4_000_000), link(1_000_000));
     world.run(Duration::from_secs(1), EVERY, 0).unwrap();
     let before = format!("{:?}", world.client);

@@ -1,4 +1,4 @@
-//! Properties of every trace: the estimator is the algorithm as it is written down, and finds the rate of a queue.
+//! Property tests: the estimator equals the published algorithm, and finds the rate of a queue.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dfcp_netem::{Link, LinkConfig, QueueLimit};
 use dfcp_time::{Time, duration_ns};
 use proptest::prelude::*;
 
-/// Arrivals, in order.
+/// Arrival at the receiver.
 #[derive(Clone, Copy, Debug)]
 enum Arrival {
     Traffic { at_ns: u64, bytes: u64 },
@@ -30,12 +30,12 @@ fn estimated(config: Config, arrivals: &[Arrival]) -> (Estimator, Vec<BusyPeriod
     (estimator, periods)
 }
 
-/// The algorithm over a whole trace, line by line, with arrays and indices. Restarts are left out: `restart_after` has to be
-/// longer than the trace.
+/// Reference algorithm over a whole trace, line by line, with arrays and indices. Restarts are omitted: `restart_after` must exceed the
+/// trace.
 fn reference(config: Config, arrivals: &[Arrival]) -> Vec<BusyPeriod> {
     let ns = |duration| i128::from(duration_ns(duration));
     let (d, th, gap, tolerance) = (ns(config.interval), ns(config.threshold), ns(config.gap), ns(config.tolerance));
-    // Index in the trace, time and number of every test packet which is not late.
+    // Trace index, time and number of every test packet that is not late.
     let mut probes: Vec<(usize, u64, u64)> = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
         if let Arrival::Probe { at_ns, number, .. } = *arrival
@@ -82,7 +82,7 @@ fn reference(config: Config, arrivals: &[Arrival]) -> Vec<BusyPeriod> {
     periods
 }
 
-/// Any arrivals at all, many of them spaced as sent.
+/// Arbitrary arrivals, many with spacings as sent.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let spacing_us =
         prop_oneof![4 => Just(100_000_u64), 2 => 95_000..105_000_u64, 2 => 0..60_000_u64, 1 => 0..700_000_u64];
@@ -101,7 +101,7 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-/// Sends bursts and a test packet of 60 bytes every `d` over a queue of `rate_bps`, and tells what leaves it.
+/// Sends bursts, and a test packet of 60 bytes every `d`, through a queue of `rate_bps`; returns its output.
 fn queued(rate_bps: u64, bursts: &[(u64, usize)], interval: Duration, probes: u64) -> Vec<Arrival> {
     let config = LinkConfig::default().with_rate_bps(rate_bps).with_queue(QueueLimit::packets(1_000_000));
     let mut link = Link::new(config, 1).unwrap();
@@ -153,7 +153,7 @@ proptest! {
             .with_threshold(Duration::from_millis(threshold_ms))
             .with_gap(Duration::from_millis(gap_ms))
             .with_tolerance(Duration::from_micros(tolerance_us));
-        // 120 steps of 0.7 s at the most: longer than some models hold, whose restarts the reference does not have.
+        // At most 120 steps of 0.7 s: longer than some models, whose restarts the reference lacks.
         let end_ns = arrivals.last().map_or(0, |arrival| match *arrival {
             Arrival::Traffic { at_ns, .. } | Arrival::Probe { at_ns, .. } => at_ns,
         });
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// With `th` = `d` or more, no idle instant hides in a busy period: each one tells the rate, to the last nanosecond.
+    /// With `th` ≥ `d`, a busy period contains no idle instant: each one gives the rate to the nanosecond.
     #[test]
     fn a_threshold_of_one_interval_finds_the_rate_of_the_queue(
         rate_bps in 500_000..50_000_000_u64, bursts in bursts(), interval_ms in 20..200_u64,
@@ -187,7 +187,7 @@ proptest! {
         }
     }
 
-    /// Below it, the estimate errs to one side alone.
+    /// With a lower threshold, the estimate errs only downwards.
     #[test]
     fn a_lower_threshold_never_finds_too_much(
         rate_bps in 500_000..50_000_000_u64, bursts in bursts(), threshold_ms in 1..100_u64,
@@ -229,7 +229,7 @@ proptest! {
 
 #[test]
 fn web_traffic_over_a_mobile_link_is_told_within_a_per_cent() {
-    // Objects of 150 kB, every 400 ms for 5 s and then none for 5 s, at 2.5 Mbit/s: a load of three fifths.
+    // Objects of 150 kB, every 400 ms for 5 s and then none for 5 s, at 2.5 Mbit/s: a load of 3/5.
     let bursts: Vec<(u64, usize)> =
         (0..150).map(|burst| (burst * 400_000, 150_000)).filter(|(at_us, _)| at_us / 5_000_000 % 2 == 0).collect();
     let arrivals = queued(2_500_000, &bursts, Duration::from_millis(100), 700);

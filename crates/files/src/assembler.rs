@@ -1,4 +1,4 @@
-//! Handling of each frame by a receiver: the state between frames, and the answers. Blocking file work, no network.
+//! Receiver's processing of each frame: the state between frames, and the answers. Blocking file work, no network.
 
 mod allowance;
 mod bases;
@@ -37,54 +37,54 @@ use super::target::Target;
 use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
-/// Turns frames into files and verdicts.
+/// State machine that turns frames into files and verdicts.
 pub(crate) struct Assembler {
     target: Target,
-    /// The sender, if it can be known again.
+    /// Owner of this session's files; `None` if the sender cannot be recognised again.
     owner: Option<Owner>,
-    /// The names that it may store.
+    /// Names that the sender may store.
     scope: Arc<Scope>,
-    /// Told when more of a beginning was read from the disk.
+    /// Called when a worker thread has a result for [`Assembler::ready`].
     poke: Poke,
     checkpoints: Checkpoints,
     stored: u32,
     failed: u32,
     allowance: Allowance,
-    /// State of each stream, that of the first one first.
+    /// State of each stream; the first stream's comes first.
     streams: Vec<Current>,
     tree: Tree,
-    /// Directory frames so far.
+    /// Number of directory frames so far.
     directories: u32,
-    /// Of a sender that has directories to list.
+    /// Deletion state; `None` unless the sender lists its directories.
     deletions: Option<Deletions>,
     links: Links,
-    /// Every stream has ended, and the account is closed.
+    /// Every stream has ended, and the final summary has been sent.
     is_finished: bool,
     bases: Bases,
-    /// Reads of files that exist, which are limited.
+    /// Budget of reads of existing files.
     readings: Readings,
-    /// Of these, directories which are not open any more, since this was asked for last.
+    /// Directories closed since the last call of [`Assembler::take_closed_directories`].
     closed_directories: usize,
-    /// Number of entries, once the sender has told.
+    /// Number of entries, once the sender has sent it.
     entries: Option<u32>,
-    /// Complete entries that wait to become durable together with those that follow, in the order of the verdicts.
+    /// Complete entries that wait to be flushed together, in the order of the verdicts.
     batch: Vec<(Receipt, Unpublished)>,
     batch_bytes: u64,
-    /// Directories that have to be durable before anything in them is confirmed.
+    /// Directories to be flushed before anything in them is confirmed.
     changed: Changed,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
-    /// Names that are kept on purpose, with the reason.
+    /// Names kept on purpose, with the reason.
     skips: Vec<(String, Skipped)>,
 }
 
-/// Data for an entry's outcome, once it is stored.
+/// Data for the verdict on an entry, once it is stored.
 #[derive(Debug)]
 struct Receipt {
     index: u32,
     name: RelativeName,
     kind: EntryKind,
-    /// Of a file.
+    /// Content of a file; `None` for a directory.
     content: Option<Content>,
     confirmed: Confirmed,
 }
@@ -93,11 +93,11 @@ struct Receipt {
 #[derive(Debug, Clone, Copy)]
 struct Content {
     bytes: u64,
-    /// `None` if it was not read.
+    /// Hash of the content; `None` if it was not read.
     hash: Option<blake3::Hash>,
     /// Bytes that an earlier session had stored.
     resumed_bytes: u64,
-    /// Bytes that were copied from the version that it replaces.
+    /// Bytes copied from the version that the file replaces.
     copied_bytes: u64,
 }
 
@@ -108,8 +108,7 @@ impl Content {
 }
 
 impl Assembler {
-    /// For one session of `owner`, if that is known. `poke` is called, from other threads, with the number of a stream for which
-    /// [`Assembler::ready`] has something to do.
+    /// Starts a session of `owner`, if known. `poke` is called from worker threads when [`Assembler::ready`] has work to do.
     pub(crate) fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
         let target = target.into();
         Self {
@@ -140,18 +139,18 @@ impl Assembler {
         }
     }
 
-    /// The same for a sender that may store this.
+    /// Restricts the session to the names in `scope`.
     #[must_use]
     pub(crate) fn within(mut self, scope: Arc<Scope>) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
-    /// an answer, not an error. Complete entries may wait for more to become durable with, until [`Assembler::publish`].
+    /// Processes the next frame of a stream: 0 is the first one, additional ones have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
+    /// an answer, not an error. Complete entries may wait for further ones until [`Assembler::publish`].
     ///
     /// # Errors
-    /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
+    /// Fails, and so ends the session, if the sender violates the protocol or the stored names cannot be flushed.
     pub(crate) fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
         let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
         let is_first = stream == 0;
@@ -206,10 +205,11 @@ impl Assembler {
         self.publish_if_enough()
     }
 
-    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account unless links follow.
+    /// Handles the end of every stream: sets the metadata of the remaining directories, confirms waiting entries, and sends the summary
+    /// unless links follow.
     ///
     /// # Errors
-    /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
+    /// Fails if the sender's entry count is missing or wrong, or the stored names cannot be flushed.
     pub(crate) fn finish(&mut self) -> Result<(), TransferError> {
         let entries = self.entries.ok_or(TransferError::PeerClosed)?;
         let left = self.tree.finish(entries)?;
@@ -218,20 +218,20 @@ impl Assembler {
         if self.awaits_links() { self.publish() } else { self.close_account() }
     }
 
-    /// True if more follows on the first stream than files: links, or listings.
+    /// True if links or listings follow on the first stream.
     pub(crate) fn awaits_more(&self) -> bool {
         self.awaits_links() || self.deletions.is_some()
     }
 
-    /// The first stream has ended behind everything.
+    /// Handles the end of the first stream after links and listings.
     ///
     /// # Errors
-    /// It ended before that, or what was deleted cannot be flushed.
+    /// Fails if the stream ended early, or deletions cannot be flushed.
     pub(crate) fn finish_first_stream(&mut self) -> Result<(), TransferError> {
         if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
     }
 
-    /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
+    /// Answers since the last call, in order; the caller fills in the summary's progress.
     pub(crate) fn take_answers(&mut self) -> Vec<ToSender> {
         std::mem::take(&mut self.answers)
     }
@@ -241,20 +241,20 @@ impl Assembler {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Names that were kept on purpose since the last call, with the reason.
+    /// Names kept on purpose since the last call, with the reason.
     pub(crate) fn take_skips(&mut self) -> Vec<(String, Skipped)> {
         std::mem::take(&mut self.skips)
     }
 
-    /// True if something is complete and not confirmed.
+    /// True if complete entries wait for confirmation.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.batch.is_empty()
     }
 
-    /// Makes durable, and confirms, what is complete.
+    /// Flushes complete entries to the disk and confirms them.
     ///
     /// # Errors
-    /// The stored names cannot be flushed; the session is over then.
+    /// Fails, and so ends the session, if the stored names cannot be flushed.
     pub(crate) fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
         self.leave_link_directory();
@@ -268,12 +268,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// Directories that are complete or were refused, since the last call.
+    /// Number of directories completed or refused since the last call.
     pub(crate) fn take_closed_directories(&mut self) -> usize {
         std::mem::take(&mut self.closed_directories)
     }
 
-    /// Entries stored and not stored so far.
+    /// Numbers of entries stored and not stored so far.
     pub(crate) fn totals(&self) -> (u32, u32) {
         (self.stored, self.failed)
     }
@@ -327,22 +327,22 @@ impl Assembler {
         })
     }
 
-    /// To say that the session is over, so that nothing more is read for it.
+    /// Flag that ends the session's worker threads when set.
     pub(crate) fn over(&self) -> Over {
         self.readings.over().clone()
     }
 
-    /// Counts the older versions that threads are reading, for which a sender has to wait.
+    /// Counter of older versions being read by threads, which the sender must wait for.
     pub(crate) fn cutting(&self) -> Alive {
         self.bases.cutting()
     }
 
-    /// The name of an entry that may be stored.
+    /// Validated name of an entry that the sender may store.
     fn name(&self, entry: &Entry) -> Result<RelativeName, Failure> {
         self.scope.admit(parse(entry)?)
     }
 
-    /// Checks that a file may come here: its ordinal is new, and its directories have come.
+    /// Checks that a file may start here: its ordinal is new, and its directories have arrived.
     fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
         let index = entry.index;
         if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
@@ -359,7 +359,7 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = self.name(entry)?;
-        // A file that is resumed was begun when that was permitted.
+        // The permission was checked when the resumed file first began.
         if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
             return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
         }
@@ -376,12 +376,12 @@ impl Assembler {
             };
         }
         match self.target.begin(self.owner.as_ref(), &name, entry, beginning, &mut self.changed) {
-            // Only now: a file that is compared takes nothing of the allowance, and one that cannot begin gives nothing back.
+            // Reserve only now: a compared file takes nothing from the allowance, and one that fails to begin returns nothing.
             Ok((slot, resumed)) => {
                 let file = Receiving { index: entry.index, name };
                 let begun = self.begin_storing(stream, (&file.name, entry), resumed);
                 let (reserved, prefix) = begun.inspect_err(|_| {
-                    // The beginning that an earlier session left outlives this failure.
+                    // The partial file of an earlier session survives this failure.
                     if beginning != Beginning::New
                         && let Some(staged) = slot.lock().take()
                     {
@@ -407,7 +407,7 @@ impl Assembler {
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
-    /// Confirms a file together with others.
+    /// Queues a complete file for a common flush.
     fn await_disk(&mut self, receipt: Receipt, file: Unpublished) -> Result<(), TransferError> {
         let index = receipt.index;
         self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
@@ -415,7 +415,7 @@ impl Assembler {
         self.settle(index)
     }
 
-    /// An entry needs nothing more of the sender. Behind it in the batch go the directories which it has completed.
+    /// Settles an entry that needs nothing more from the sender, then the directories that it completed.
     fn settle(&mut self, index: u32) -> Result<(), TransferError> {
         let complete = self.tree.settle(index)?;
         self.leave_directories(complete);
@@ -431,7 +431,7 @@ impl Assembler {
         }
     }
 
-    /// True if a stream is inside of this file.
+    /// True if a stream is in the middle of this file.
     fn is_under_way(&self, index: u32) -> bool {
         self.streams.iter().any(|current| current.index() == Some(index))
     }
@@ -484,7 +484,7 @@ fn parse(entry: &Entry) -> Result<RelativeName, Failure> {
         .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))
 }
 
-/// A name that may be anything, for a message.
+/// Unvalidated name of an entry, escaped for a message.
 fn shown(entry: &Entry) -> String {
     printable_bytes(&entry.name)
 }

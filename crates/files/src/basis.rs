@@ -1,7 +1,7 @@
-//! An older version of a file, of which only what has changed is sent.
+//! Older versions of files, and content-defined chunking for deltas.
 //!
-//! Both sides cut their versions where the content says so (FastCDC), so that what was inserted or removed moves no cut behind it. A chunk of the
-//! new version that the old one has too does not travel: the receiver copies it. Nothing of this makes the file good: that is its hash.
+//! Both sides cut their versions by content (FastCDC), so an insertion or removal moves no later cut. A chunk of the new version that the
+//! old one contains is copied at the receiver instead of being sent. This is only an optimisation: the file's hash decides.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,82 +14,82 @@ use fastcdc::v2020::StreamCDC;
 
 use crate::limits::{BASIS_CHUNK_BYTES, BASIS_CHUNKS_MAX};
 
-/// For which mean length the content of a file is cut.
+/// Chunking parameters, given by the mean length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
     average_bytes: u32,
 }
 
 impl Cut {
-    /// For an older version of `len` bytes: short chunks, but not too many of them.
+    /// Parameters for an older version of `len` bytes: short chunks, but a limited number.
     pub(crate) fn of(len: u64) -> Self {
         let wanted = len.div_ceil(BASIS_CHUNKS_MAX as u64 / 2).max(u64::from(*BASIS_CHUNK_BYTES.start()));
         let average_bytes = u32::try_from(wanted.next_power_of_two()).unwrap_or(u32::MAX);
         Self { average_bytes: average_bytes.min(*BASIS_CHUNK_BYTES.end()) }
     }
 
-    /// As the receiver says.
+    /// Validates the receiver's mean length.
     ///
     /// # Errors
-    /// It is none that this program makes.
+    /// Fails for a value that this program never uses.
     pub(crate) fn from_peer(average_bytes: u32) -> Result<Self, ProtocolError> {
         let is_possible = average_bytes.is_power_of_two() && BASIS_CHUNK_BYTES.contains(&average_bytes);
         if is_possible { Ok(Self { average_bytes }) } else { Err(ProtocolError::Malformed { frame: "basis" }) }
     }
 
-    /// The mean length, bytes.
+    /// Mean chunk length, bytes.
     pub(crate) fn average_bytes(self) -> u32 {
         self.average_bytes
     }
 
-    /// The length of the shortest chunk, bytes; only the last one of a file may be shorter.
+    /// Minimum chunk length, bytes; only the last chunk may be shorter.
     pub(crate) fn least_bytes(self) -> usize {
         self.average_bytes as usize / 4
     }
 
-    /// The chunks of what is read.
+    /// Iterator over the chunks of a reader.
     pub(crate) fn chunks<R: Read>(self, content: R) -> StreamCDC<R> {
         let average = self.average_bytes as usize;
         StreamCDC::new(content, self.least_bytes(), average, average * 4)
     }
 }
 
-/// The name of a chunk.
+/// Hash that names a chunk.
 pub(crate) fn name(chunk: &[u8]) -> ChunkName {
     let mut hash = [0; CHUNK_HASH_BYTES];
     blake3::Hasher::new().update(chunk).finalize_xof().fill(&mut hash);
     ChunkName { hash, len: u32::try_from(chunk.len()).unwrap_or(u32::MAX) }
 }
 
-/// Chunks of the older version at the receiver, as far as the sender knows them.
+/// Receiver's chunks of the older version, as far as the sender knows them.
 #[derive(Debug)]
 pub(crate) struct Known {
     cut: Cut,
     places: BTreeMap<[u8; CHUNK_HASH_BYTES], (u64, u32)>,
-    /// Behind the last chunk.
+    /// End of the last chunk.
     end: u64,
     count: usize,
     _counted: Counted,
 }
 
-/// Counts with how many older versions something is being done. All clones count the same ones.
+/// Counter of the older versions in use, shared by all clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
-    /// Number of those that count now.
+    /// Current count.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// One more, until what this gives is dropped.
+    /// Increments the count until the returned value is dropped.
     pub(crate) fn begin(&self) -> Counted {
         self.0.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(&self.0))
     }
 }
 
-/// One that is counted.
+/// Counted use of an older version.
 #[derive(Debug)]
 pub(crate) struct Counted(Arc<AtomicUsize>);
 
@@ -100,20 +100,20 @@ impl Drop for Counted {
 }
 
 impl Known {
-    /// Nothing yet.
+    /// Starts without chunks.
     pub(crate) fn new(cut: Cut, alive: &Alive) -> Self {
         Self { cut, places: BTreeMap::new(), end: 0, count: 0, _counted: alive.begin() }
     }
 
-    /// Parameters of the cut.
+    /// Chunking parameters.
     pub(crate) fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Takes the next chunks.
+    /// Adds the next chunks.
     ///
     /// # Errors
-    /// There are more than may be, or longer ones.
+    /// Fails if there are too many chunks, or one is too long.
     pub(crate) fn add(&mut self, chunks: &[ChunkName]) -> Result<(), ProtocolError> {
         self.count += chunks.len();
         for ChunkName { hash, len } in chunks {
@@ -170,7 +170,7 @@ mod tests {
         assert!(sent < 8 * known.cut().average_bytes() as usize, "{sent}");
     }
 
-    /// Programs which cut in other places have nothing in common.
+    /// Two programs with different cuts would share no chunk.
     #[test]
     fn the_cuts_are_those_of_every_other_program() {
         let lens: Vec<_> = Cut::of(0).chunks(&content(1 << 18)[..]).map(|chunk| chunk.unwrap().length).collect();
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(Cut::from_peer(cut.average_bytes()), Ok(cut));
             let is_longest = cut.average_bytes() == *BASIS_CHUNK_BYTES.end();
             assert!(is_longest || len / u64::from(cut.average_bytes()) <= BASIS_CHUNKS_MAX as u64 / 2, "{len}");
-            // Uniform content is cut into the longest chunks, each of which has to fit into a COPY.
+            // Uniform content gives chunks of the maximum length, which must fit into a COPY.
             let same = vec![0; 5 * cut.average_bytes() as usize];
             let longest = cut.chunks(&same[..]).map(|chunk| chunk.unwrap().length).max().unwrap();
             assert!(longest == 4 * cut.average_bytes() as usize && longest <= COPY_BYTES_MAX as usize, "{longest}");

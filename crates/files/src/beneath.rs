@@ -1,10 +1,9 @@
-//! Files below a directory, reached from an open descriptor of it: no symbolic link is followed, and nothing outside of it
-//! is reached, whatever other users rename or replace meanwhile.
+//! File access below a directory by an open descriptor: no symbolic link is followed and nothing outside is reached, even if other users
+//! rename or replace files concurrently.
 //!
-//! A path is looked up anew by the system at every call, so a check of it is worth nothing at the next call. A descriptor
-//! stays with the directory that was opened. On Linux one call of `openat2` resolves a relative path and refuses every link
-//! on the way; elsewhere, and on kernels before 5.6, each component is opened by itself with `O_NOFOLLOW`. Systems without
-//! descriptors of directories have paths only (`portable.rs`), and none of these promises.
+//! The system resolves a path anew at every call, so a check is void at the next call. A descriptor stays with the opened directory. On
+//! Linux one call of `openat2` resolves a relative path and refuses every link; elsewhere, and before Linux 5.6, each component is opened
+//! with `O_NOFOLLOW`. Systems without directory descriptors use paths (`portable.rs`), without these guarantees.
 
 #[cfg(any(not(unix), test))]
 #[cfg_attr(unix, expect(dead_code, reason = "what other systems use; tests compare it with this one"))]
@@ -25,7 +24,7 @@ pub(crate) use self::unix::{
     set_sender, status_of, status_of_named,
 };
 
-/// Way in which relative paths are resolved.
+/// Method of resolving relative paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
     /// By the kernel, in one call (`openat2`).
@@ -34,7 +33,7 @@ pub(crate) enum Resolution {
     Stepwise,
 }
 
-/// Numbers that identify a file, whatever its name. All are equal on systems without such numbers.
+/// Device and inode, which identify a file under any name. All are equal on systems without such numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     device: u64,
@@ -63,33 +62,33 @@ pub(crate) struct Status {
     pub identity: Identity,
     /// Its permission bits, `0o7777` at the most.
     pub mode: u32,
-    /// Number of its names; 1 on systems that do not tell.
+    /// Number of hard links; 1 if unknown.
     pub names: u64,
     /// Length of its content, bytes.
     pub len: u64,
-    /// Space on the disk, bytes: less than `len` if it has holes.
+    /// Allocated disk space, bytes: less than `len` if the file has holes.
     pub allocated_bytes: u64,
-    /// Time of the last change of its content, seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub mtime_s: i64,
     /// Nanoseconds after that second.
     pub mtime_ns: u32,
-    /// Time of the last change of anything about it, by the system's clock. No program can set it.
+    /// Change time of the inode, by the system's clock; programs cannot set it.
     pub changed: SystemTime,
 }
 
 impl Identity {
-    /// The file system that it is on.
+    /// File system of the file.
     pub(crate) fn device(self) -> u64 {
         self.device
     }
 
-    /// Of a file that does not exist.
+    /// Identity of no existing file.
     #[cfg(test)]
     pub(crate) fn numbered(inode: u64) -> Self {
         Self { device: 0, inode }
     }
 
-    /// All of it, to be hashed.
+    /// Device and inode as bytes, for hashing.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.device) << 64 | u128::from(self.inode)).to_be_bytes()
     }

@@ -1,6 +1,6 @@
-//! Limit of open files and directories of this program.
+//! Limit of open files of this process.
 
-/// Asks for as many as the system grants: the usual limit is for programs which count descriptors in a fixed table.
+/// Raises the limit to the maximum permitted: the usual soft limit serves programs that use `select`.
 #[cfg(unix)]
 pub fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,18 +13,18 @@ pub fn raise_limit() {
     }
 }
 
-/// Nothing: there is no such limit here.
+/// Does nothing: this system has no such limit.
 #[cfg(not(unix))]
 pub fn raise_limit() {}
 
-/// The limit now.
+/// Current limit.
 #[cfg(unix)]
 pub(crate) fn allowed() -> usize {
     let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX)
 }
 
-/// None that matters.
+/// Returns no effective limit.
 #[cfg(not(unix))]
 pub(crate) fn allowed() -> usize {
     usize::MAX

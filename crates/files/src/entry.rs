@@ -18,24 +18,24 @@ pub enum EntryKind {
 /// Outcome of one file, directory or link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryOutcome {
-    /// Its name, fit for a terminal.
+    /// Name of the entry, escaped for a terminal.
     pub name: String,
     /// Its kind.
     pub kind: EntryKind,
-    /// True if a file with the same content was there already, so that nothing was written.
+    /// True if a file of the same content existed, so that nothing was written.
     pub is_unchanged: bool,
-    /// True if it was deleted, because the sender does not have it; or would have been.
+    /// True if the entry was deleted (in a dry run: would be), because the sender does not have it.
     pub is_deleted: bool,
-    /// True if it would have been sent, if the sender had not only asked.
+    /// True in a dry run, if the entry would be sent.
     pub is_wanted: bool,
-    /// Bytes of content, 0 if it failed.
+    /// Bytes of content; 0 for a failed entry.
     pub bytes: u64,
-    /// Bytes of these that the receiver had already.
+    /// Bytes that an earlier session had stored.
     pub resumed_bytes: u64,
-    /// Bytes of these that were taken from the version that it replaces.
+    /// Bytes copied from the replaced version.
     pub copied_bytes: u64,
     /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
-    /// The reason why it was not stored.
+    /// Reason why the entry was not stored.
     pub failure: Option<String>,
 }

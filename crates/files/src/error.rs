@@ -1,4 +1,4 @@
-//! Reasons why a whole transfer fails. The reason why one file is not stored is a [`dfcp_framing::error::Failure`].
+//! Reasons why a whole transfer fails. For single files see [`dfcp_framing::error::Failure`].
 
 use std::io;
 
@@ -11,74 +11,65 @@ use crate::reading::ReadError;
 /// Reason why a whole transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The connection broke. The sentence has the cause in it, so it is no source besides.
+    /// The connection broke. The message includes the cause, so `source` is empty.
     #[error("{}", lost(.0))]
     Connection(io::Error),
-    /// The peer closed before the end.
+    /// The peer closed the connection early.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
     PeerClosed,
-    /// The other side has given up what it sends or receives: its program was interrupted, or has failed.
+    /// The other side aborted: its program was interrupted or has failed.
     #[error("the other side was interrupted; see its messages, and send again: it goes on where it was")]
     Interrupted,
-    /// The peer broke one of the streams off and not the connection.
+    /// The peer reset one stream without closing the connection.
     #[error("the other side broke a stream off ({0}); see its messages and try again")]
     Stream(io::Error),
-    /// The peer keeps the connection alive and says nothing.
+    /// The peer keeps the connection alive but sends nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
     Silent {
-        /// Longest silence allowed, s.
+        /// Silence limit, s.
         seconds: u64,
     },
-    /// Two senders have reached each other.
-    #[error(
-        "the other side sends files, too: run `dfcp receive` on one of the two, with --from HOST:PORT if the sender listens and \
-         with --listen PORT if it calls"
-    )]
+    /// Both sides are senders.
+    #[error("the other side sends files, too: one of the two must receive")]
     BothSend,
-    /// Two receivers have reached each other.
-    #[error(
-        "the other side receives files, too: run `dfcp send` on one of the two, with HOST:PORT at the end if the receiver listens \
-         and with --listen PORT if it calls"
-    )]
+    /// Both sides are receivers.
+    #[error("the other side receives files, too: one of the two must send")]
     BothReceive,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// Its peer has another session.
+    /// The session was displaced by a newer one of its peer.
     #[error("the same peer has connected again, so this silent connection is given up")]
     Displaced,
-    /// This sender was told to end ([`Canceller`](crate::Canceller)).
+    /// This sender was cancelled ([`Canceller`](crate::Canceller)).
     #[error("sending was cancelled before everything had arrived; send again: it goes on where it was")]
     Cancelled,
-    /// This receiver was told to end.
+    /// This receiver was stopped.
     #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
     Stopped,
     /// The receiver ended the session.
     #[error("the peer ended the session: {}", printable(&.0.sentence))]
     Refused(Failure),
-    /// The receiver deletes nothing.
-    #[error("the receiver deletes nothing: start it with --allow-delete, or leave --delete out here; nothing was sent")]
+    /// The receiver does not permit deletion.
+    #[error("the receiver permits no deletion, so nothing was sent")]
     NoDeletion,
-    /// The receiver makes no links.
+    /// The receiver does not support links.
     #[error(
-        "the receiver keeps no links: it is older, has a system without them, or writes to its standard output; update it there, or leave \
-         --links out here; nothing was sent"
+        "the receiver keeps no links, so nothing was sent: it is older, has a system without links, or writes to its standard output"
     )]
     NoLinks,
-    /// This receiver could not flush what it had stored.
+    /// This receiver could not flush stored files.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
     Flush(io::Error),
-    /// This receiver could not write down what it had stored.
+    /// This receiver could not log stored files.
     #[error(
         "the receiver cannot write its audit log, and confirms nothing that is not in it; tell its owner, and send again"
     )]
     NotRecorded,
-    /// The system gives no random numbers.
-    #[error(
-        "this machine gives no random numbers ({0}), without which nothing is deleted: mend that, or leave --delete out"
-    )]
+    /// The system has no random numbers.
+    #[error("this machine gives no random numbers ({0}), without which deletion is unsafe")]
     Random(io::Error),
-    /// This sender could not write down what it had sent.
+    /// This sender could not log sent files.
     #[error("the audit log cannot be written, and nothing more is sent that is not in it; mend it, and start again")]
     SentNotRecorded,
     /// A thread of this program ended without a result.
@@ -87,14 +78,14 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// True if another session may go on after this one ended so: the path or the other program was lost, and this side did not end it itself. Users report two mistakes of other
-    /// programs: a full disk or a refused key that is tried for hours, and an error that was taken for permanent because it came in an unusual form.
-    /// So all errors are listed, and an unknown one is not tried again.
+    /// True if another session may continue the transfer: the path or the other program was lost, and this side did not end it itself.
+    /// Users of other programs report two faults: endless retries after a full disk or a refused key, and temporary errors in an unusual
+    /// form taken for permanent. So all errors are listed, and an unknown one is not retried.
     #[must_use]
     pub fn may_be_resumed(&self) -> bool {
         match self {
             Self::Connection(error) => is_transient_io(error),
-            // The program on the other side was ended, or its disk hangs.
+            // The program on the other side ended, or its disk hangs.
             Self::PeerClosed | Self::Interrupted | Self::Stream(_) | Self::Silent { .. } => true,
             Self::Refused(failure) => matches!(failure.code, FailureCode::Busy | FailureCode::Stopped),
             Self::BothSend
@@ -113,21 +104,21 @@ impl TransferError {
         }
     }
 
-    /// Of a sender: what it means there that files are to go the other way.
+    /// Rewords an error for a sender whose peer wanted the other direction.
     #[must_use]
     pub fn at_sender(self) -> Self {
         if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothSend } else { self }
     }
 
-    /// Of a receiver, the same.
+    /// Rewords an error for a receiver whose peer wanted the other direction.
     pub(super) fn at_receiver(self) -> Self {
         if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothReceive } else { self }
     }
 
-    /// From an error of a stream beside the first one: that stream's own, or the connection's.
+    /// Converts the error of an additional stream: the stream's own, or the connection's.
     pub(super) fn of_stream(error: io::Error) -> Self {
         match StreamError::of(&error) {
-            // The code of a stream that is dropped, as all are when a program ends.
+            // Code 0 is that of a dropped stream, as at the end of a program.
             Some(StreamError::Reset { code: 0 } | StreamError::Stopped { code: 0 }) => Self::Interrupted,
             Some(_) => Self::Stream(error),
             None => Self::Connection(error),
@@ -150,11 +141,11 @@ fn is_transient_io(error: &io::Error) -> bool {
     if let Some(why) = cause.and_then(|cause| cause.downcast_ref::<ConnectionError>()) {
         return is_transient_connection(why);
     }
-    // The stream's end, of which the connection knows more, or an error of the socket.
+    // The end of the stream, about which the connection knows more, or a socket error.
     StreamError::of(error).is_some() || cause.is_none()
 }
 
-/// True if another connection to the same peer may not meet this error.
+/// True if another connection to the same peer may succeed.
 #[must_use]
 pub fn is_transient_connection(error: &ConnectionError) -> bool {
     match error {
@@ -165,18 +156,18 @@ pub fn is_transient_connection(error: &ConnectionError) -> bool {
         | ConnectionError::EndedByPeer { .. }
         | ConnectionError::TimedOut
         | ConnectionError::CloseTimeout
-        // Another connection has other keys and numbers.
+        // Another connection has new keys and packet numbers.
         | ConnectionError::ForgeryLimit
         | ConnectionError::StreamTooLong => true,
-        // Somebody else is there, or the other side does not want this one.
+        // Another host answers, or the other side refuses this one.
         ConnectionError::UnexpectedKey(_)
         | ConnectionError::PinnedKeyRefused
         | ConnectionError::NotAdmitted
         | ConnectionError::Incompatible
         | ConnectionError::PeerMisbehaved(_)
-        // The path, until somebody changes it.
+        // The path must be changed first.
         | ConnectionError::PathTooNarrow
-        // This side.
+        // The fault is on this side.
         | ConnectionError::CipherFailed
         | ConnectionError::CannotEncode(_)
         | ConnectionError::CannotCode
@@ -185,7 +176,7 @@ pub fn is_transient_connection(error: &ConnectionError) -> bool {
     }
 }
 
-/// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
+/// Text for a lost connection. A peer that resets it is reachable: its program has ended or failed, and the path works.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
     if matches!(cause, Some(ConnectionError::PeerLostSession)) {

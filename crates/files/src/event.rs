@@ -9,37 +9,37 @@ use crate::observer::Observer;
 use crate::skipped::Skipped;
 use crate::snapshot::Snapshot;
 
-/// Something that has happened in a transfer.
+/// Event of a transfer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A file, directory or link was stored and verified at the receiver, or failed, or needed nothing.
+    /// An entry was stored and verified at the receiver, failed, or was already there.
     Entry(EntryOutcome),
-    /// A sender has left something out, or sends it as something else; or a receiver has not deleted it.
+    /// A sender skipped an entry or sends it in another form; or a receiver kept it.
     Skipped {
-        /// Its path, fit for a terminal.
+        /// Path of the entry, escaped for a terminal.
         name: String,
-        /// Why.
+        /// Reason for skipping the entry.
         what: Skipped,
     },
-    /// The session has ended before it was known if a file arrived that was sent as a whole. Another session tells.
+    /// The session ended before the verdict on a completely sent file. The next session gets it.
     Unanswered {
-        /// The file's name, fit for a terminal.
+        /// Name of the file, escaped for a terminal.
         name: String,
     },
-    /// Figures, every [`REPORT_INTERVAL`](crate::limits::REPORT_INTERVAL).
+    /// Periodic statistics, every [`REPORT_INTERVAL`](crate::limits::REPORT_INTERVAL).
     Progress(Box<Snapshot>),
 }
 
-/// Observer that passes on what it hears as events, and to another observer before.
+/// Observer that emits events, after passing them to another observer.
 pub(crate) struct Events {
     events: mpsc::UnboundedSender<Event>,
     first: Option<Arc<dyn Observer>>,
 }
 
 impl Events {
-    /// With the end at which the events come out. There are no more than the session makes between two polls: nothing of it goes on
-    /// without them, except that a sender's search of its own tree runs ahead.
+    /// Creates the observer and the receiver of its events. A session produces few events between two polls, except for a sender's tree
+    /// search, which runs ahead.
     pub(crate) fn new(first: Option<Arc<dyn Observer>>) -> (Arc<Self>, mpsc::UnboundedReceiver<Event>) {
         let (events, out) = mpsc::unbounded_channel();
         (Arc::new(Self { events, first }), out)
@@ -47,7 +47,7 @@ impl Events {
 
     fn send(&self, event: impl FnOnce() -> Event) {
         if !self.events.is_closed() {
-            // A receiver that goes away meanwhile wants none.
+            // A dropped receiver needs no events.
             let _ = self.events.send(event());
         }
     }

@@ -1,6 +1,6 @@
-//! Files that the user leaves out, and with `--delete` protects at the receiver, by patterns as rsync has them.
+//! Exclusion patterns in rsync's syntax; with `--delete` they also protect files at the receiver.
 //!
-//! A receiver matches patterns that a peer sent. Their memory, and the cost of matching, is bounded by their lengths (`automaton.rs`).
+//! A receiver matches patterns from its peer. Lengths bound their memory and matching cost (`automaton.rs`).
 
 mod automaton;
 
@@ -12,11 +12,11 @@ use crate::limits::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
 
 use self::automaton::Automaton;
 
-/// The patterns of a command or of a session.
+/// Patterns of a command or a session.
 #[derive(Debug, Default)]
 pub struct Exclude {
     patterns: Vec<Pattern>,
-    /// Of their texts.
+    /// Total length of the patterns' texts.
     bytes: usize,
 }
 
@@ -24,18 +24,18 @@ pub struct Exclude {
 struct Pattern {
     text: Vec<u8>,
     automaton: Automaton,
-    /// A pattern with neither a slash nor `**`, which may stand for slashes, is one for last components.
+    /// A pattern without slashes and `**` applies to last components.
     is_last_component: bool,
     is_for_directories: bool,
-    /// It ends with `***`: a directory is compared with a slash behind its name, so that `t/***` stands for `t` and all in it.
+    /// The pattern ends in `***`: a directory matches with a slash appended, so `t/***` covers `t` and its content.
     is_with_contents: bool,
 }
 
-/// A step through a name.
+/// Step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Byte(u8),
-    /// One byte that is no slash: one of these ranges, or none of them.
+    /// One byte except a slash: within these ranges, or outside them.
     Class {
         is_negated: bool,
         ranges: Vec<(u8, u8)>,
@@ -44,9 +44,9 @@ enum Step {
     Star,
     /// Any bytes.
     DoubleStar,
-    /// Nothing, or directories with the slash behind them: what stands between is [`Step::Inside`].
+    /// Nothing, or directories with their slash; [`Step::Inside`] matches the text between.
     Directories,
-    /// Any bytes, the last of which is a slash. It is always behind [`Step::Directories`].
+    /// Any bytes that end in a slash; always follows [`Step::Directories`].
     Inside,
 }
 
@@ -65,7 +65,7 @@ impl Step {
         }
     }
 
-    /// True if the step can go on with this byte.
+    /// True if the step can continue with this byte.
     fn goes_on_with(&self, byte: u8) -> bool {
         match self {
             Self::Star => byte != b'/',
@@ -76,12 +76,12 @@ impl Step {
 }
 
 impl Exclude {
-    /// From patterns: `*` and `?` stand for anything but slashes, `**` also for these, `[..]` for one of several. One that ends with a slash is for
-    /// directories, one that ends with `/***` for a directory and all in it. One that begins with a slash is for whole names, as they are
-    /// stored at the receiver; one with neither another slash nor `**` for last components; any other for the ends of names.
+    /// Parses patterns: `*` and `?` match anything except slashes, `**` also slashes, `[..]` one of several bytes. A trailing slash
+    /// restricts a pattern to directories; a trailing `/***` covers a directory and its content. A leading slash anchors it to whole names
+    /// as stored at the receiver; without another slash or `**` it matches last components; otherwise the ends of names.
     ///
     /// # Errors
-    /// The first that is no pattern, or is beyond the bounds, in a sentence.
+    /// Returns a sentence about the first pattern that is invalid or exceeds the limits.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
         let mut all = Self::default();
         for text in patterns {
@@ -90,10 +90,10 @@ impl Exclude {
         Ok(all)
     }
 
-    /// Adds one more pattern.
+    /// Adds one pattern.
     ///
     /// # Errors
-    /// As [`Exclude::new`].
+    /// Fails as [`Exclude::new`] does.
     pub fn add(&mut self, text: &[u8]) -> Result<(), String> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.patterns.len() >= PATTERNS_MAX || self.bytes > PATTERNS_BYTES_MAX {
@@ -103,12 +103,12 @@ impl Exclude {
         Ok(())
     }
 
-    /// The patterns as they were given.
+    /// Original texts of the patterns.
     pub fn texts(&self) -> Vec<Vec<u8>> {
         self.patterns.iter().map(|pattern| pattern.text.clone()).collect()
     }
 
-    /// True if the file or directory of this name is left out, and everything in it.
+    /// True if this file or directory is excluded, with its content.
     pub fn matches(&self, name: &Path, is_directory: bool) -> bool {
         let (whole, last) = (name.as_os_str(), name.file_name().unwrap_or_default());
         self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
@@ -179,7 +179,7 @@ fn parse_steps(mut rest: &[u8], steps: &mut Vec<Step>) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses a class behind its `[`, up to its end.
+/// Parses a class after its `[`, to its end.
 fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     let unclosed = || "it is no pattern: a [ has no ]".to_owned();
     let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
@@ -197,7 +197,7 @@ fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
         Ok(*escaped)
     };
     let mut ranges = Vec::new();
-    // A ] that comes first stands for itself.
+    // A leading ] is literal.
     while ranges.is_empty() || rest.first() != Some(&b']') {
         let low = next(rest)?;
         let is_range = rest.first() == Some(&b'-') && rest.get(1).is_some_and(|end| *end != b']');
@@ -216,7 +216,7 @@ fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     Ok(Step::Class { is_negated, ranges })
 }
 
-/// Directories that follow directories mean no more than these.
+/// Adjacent `**/` steps are equivalent to one.
 fn add_directories(steps: &mut Vec<Step>) {
     if steps.last() != Some(&Step::Inside) {
         steps.extend([Step::Directories, Step::Inside]);
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// A peer sends them, and each is compared with every name that it would have deleted.
+    /// A peer's patterns are compared with every name that it would delete.
     #[test]
     fn patterns_are_bounded_in_number_and_in_bytes() {
         assert!(Exclude::new(&vec!["x".to_owned(); PATTERNS_MAX]).is_ok());

@@ -1,8 +1,8 @@
 //! BLAKE3 of a file whose parts are hashed in any order.
 //!
-//! BLAKE3 is a tree over chunks of 1024 bytes. A part of the file that is a whole subtree has a *chaining value* of its own, and the
-//! hash of the file follows from those of parts which make it up. So the beginning of a file, which a receiver has already, is hashed
-//! beside the rest, and where two beginnings differ is found without either of them travelling.
+//! BLAKE3 is a tree over chunks of 1024 bytes. A part that is a whole subtree has its own *chaining value*, and the file's hash follows
+//! from those of its parts. So a partial file is hashed in parallel with the rest, and differences are located without sending either
+//! version.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_ro
 
 use crate::limits::{PARTS_MAX, SPAN_BYTES_MIN};
 
-/// Unit of a file's beginning, bytes: at 1 Mbit/s half a second.
+/// Granularity of resumption, bytes: half a second at 1 Mbit/s.
 pub(crate) const LEAF_BYTES: u64 = 64 * 1024;
 
-/// The chaining value of a part.
+/// Chaining value of a part.
 pub(crate) type ChainingValue = [u8; 32];
 
 /// Division of a file into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     len: u64,
-    /// The largest parts have 2 to the power of this leaves.
+    /// Level of the largest parts, which have 2^level leaves.
     level_max: u32,
 }
 
-/// A part of a file: one subtree.
+/// Part of a file: one subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: u64,
-    /// Behind its last byte.
+    /// Offset past its last byte.
     pub end: u64,
-    /// It has 2 to the power of this leaves, or less at the end of the file.
+    /// Level of the part: 2^level leaves, or fewer at the end of the file.
     level: u32,
 }
 
 impl Part {
-    /// Its length, bytes.
+    /// Length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Hasher for its content.
+    /// Hasher for the part's content.
     pub(crate) fn hasher(&self) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher.set_input_offset(self.start);
@@ -50,13 +50,13 @@ impl Part {
 }
 
 impl Shape {
-    /// For a file of `len` bytes; none if it is too short to have parts.
+    /// Shape of a file of `len` bytes; `None` if it is too short to have parts.
     pub(crate) fn of(len: u64) -> Option<Self> {
         let leaves = len.div_ceil(LEAF_BYTES);
         if leaves < 2 {
             return None;
         }
-        // The root is no part: its left child is the largest power of two of leaves that is not all.
+        // The root is no part: its left child is the largest proper power of two of leaves.
         let root_level = (leaves - 1).ilog2();
         let span = len.div_ceil(PARTS_MAX).max(SPAN_BYTES_MIN).div_ceil(LEAF_BYTES).next_power_of_two();
         Some(Self { len, level_max: span.ilog2().min(root_level) })
@@ -67,7 +67,7 @@ impl Shape {
         self.len
     }
 
-    /// Number of parts of the largest size, the last of which may be shorter.
+    /// Number of parts of the largest size; the last one may be shorter.
     pub(crate) fn spans(self) -> usize {
         usize::try_from(self.len.div_ceil(self.span_bytes())).unwrap_or(usize::MAX)
     }
@@ -77,13 +77,13 @@ impl Shape {
         LEAF_BYTES << self.level_max
     }
 
-    /// The last place at or before `position` at which a part may begin: what a beginning of that length is worth.
+    /// Last possible start of a part at or before `position`: the usable length of a beginning.
     pub(crate) fn floor(self, position: u64) -> u64 {
-        // At the end there would be nothing to resume: the last leaf comes again.
+        // At the end nothing would be left to resume: the last leaf is sent again.
         position.min(self.len - 1) / LEAF_BYTES * LEAF_BYTES
     }
 
-    /// The parts of the bytes from `start` to `end`, in order. Both are multiples of [`LEAF_BYTES`], or `end` is that of the file.
+    /// Parts that cover `start` to `end`, in order. Both are multiples of [`LEAF_BYTES`], or `end` is the file's.
     pub(crate) fn parts(self, start: u64, end: u64) -> impl Iterator<Item = Part> {
         let mut next = start;
         std::iter::from_fn(move || {
@@ -102,23 +102,23 @@ impl Shape {
     }
 }
 
-/// The hash of a file from its parts, as they come.
+/// Hash of a file, built from its parts in any order.
 #[derive(Debug)]
 pub(crate) struct HashTree {
     shape: Shape,
-    /// Subtrees which have no sibling yet, by their first byte.
+    /// Subtrees whose sibling is missing, by first byte.
     nodes: BTreeMap<u64, (u32, ChainingValue)>,
-    /// Those of the largest parts, as far as they are known.
+    /// Known chaining values of the largest parts.
     spans: Vec<Option<ChainingValue>>,
 }
 
 impl HashTree {
-    /// Nothing is known yet.
+    /// Starts without any part.
     pub(crate) fn new(shape: Shape) -> Self {
         Self { shape, nodes: BTreeMap::new(), spans: vec![None; shape.spans()] }
     }
 
-    /// Takes the chaining value of a part. A part that came before, or one that it is in, is replaced only if it has no sibling yet.
+    /// Adds the chaining value of a part. A part that came before, or contains it, is replaced only if its sibling is missing.
     pub(crate) fn insert(&mut self, part: Part, value: ChainingValue) {
         let (mut start, mut level, mut value) = (part.start, part.level, value);
         loop {
@@ -130,7 +130,7 @@ impl HashTree {
             }
             let bytes = LEAF_BYTES << level;
             let parent = start & !bytes;
-            // Its children are the last that are left; see [`HashTree::root`].
+            // The root's children are the last ones left; see [`HashTree::root`].
             let is_root = parent == 0 && bytes.saturating_mul(2) >= self.shape.len;
             let sibling = self.nodes.get(&(start ^ bytes)).filter(|(its, _)| *its == level && !is_root).copied();
             let Some((_, other)) = sibling else {
@@ -144,23 +144,23 @@ impl HashTree {
         }
     }
 
-    /// The chaining value of a part of the largest size by its number, if it is known.
+    /// Chaining value of a largest part by number, if known.
     pub(crate) fn span(&self, number: usize) -> Option<ChainingValue> {
         self.spans.get(number).copied().flatten()
     }
 
-    /// Number of parts of the largest size that lie in the first `offset` bytes.
+    /// Number of largest parts within the first `offset` bytes.
     pub(crate) fn whole_spans(&self, offset: u64) -> usize {
         usize::try_from(offset / self.shape.span_bytes()).map_or(self.spans.len(), |whole| whole.min(self.spans.len()))
     }
 
-    /// The chaining values of the first `whole` parts of the largest size, as far as they are known, and none of the others.
+    /// Known chaining values of the first `whole` largest parts; `None` for the others.
     pub(crate) fn spans(&self, whole: usize) -> Vec<Option<ChainingValue>> {
         let all = self.spans.iter().enumerate();
         all.map(|(number, value)| value.filter(|_| number < whole)).collect()
     }
 
-    /// The hash of the file, once every part of it came.
+    /// Hash of the file, once every part is known.
     pub(crate) fn root(&self) -> Option<blake3::Hash> {
         let mut end = 0;
         for (start, (level, _)) in &self.nodes {
@@ -181,7 +181,7 @@ impl HashTree {
     }
 }
 
-/// Hashes what comes in order, from some place of the file on.
+/// Hasher of data in order, from some offset on.
 #[derive(Debug)]
 pub(crate) struct TreeHasher {
     tree: HashTree,
@@ -191,7 +191,7 @@ pub(crate) struct TreeHasher {
 }
 
 impl TreeHasher {
-    /// From `start` on, a multiple of [`LEAF_BYTES`] within the file.
+    /// Starts at `start`, a multiple of [`LEAF_BYTES`] within the file.
     pub(crate) fn new(shape: Shape, start: u64) -> Self {
         let part = shape.part(start, shape.len);
         Self { tree: HashTree::new(shape), position: start, part, hasher: part.hasher() }
@@ -202,12 +202,12 @@ impl TreeHasher {
         self.tree.shape
     }
 
-    /// Behind the last byte that came in order.
+    /// Offset past the last byte hashed in order.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Takes the next bytes; what is beyond the end of the file is left, and counted by the position only.
+    /// Hashes the next bytes. Bytes past the end of the file only advance the position.
     pub(crate) fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() && self.position < self.tree.shape.len {
             let room = usize::try_from(self.part.end - self.position).unwrap_or(usize::MAX);
@@ -226,12 +226,12 @@ impl TreeHasher {
         self.position += data.len() as u64;
     }
 
-    /// Parts from elsewhere.
+    /// Tree, to add parts hashed elsewhere.
     pub(crate) fn tree(&mut self) -> &mut HashTree {
         &mut self.tree
     }
 
-    /// The hash of the file, if exactly all of it came.
+    /// Hash of the file, if exactly its length has been hashed.
     pub(crate) fn root(&self) -> Option<blake3::Hash> {
         (self.position == self.tree.shape.len).then(|| self.tree.root()).flatten()
     }
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that differ everywhere.
+    /// Content without repetition.
     fn content(len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -266,7 +266,7 @@ mod tests {
         assert!(Shape::of(LEAF_BYTES + 1).is_some());
     }
 
-    /// Its journal and what travels for it stay small, however long it is.
+    /// The limit keeps journal and frames small for any length.
     #[test]
     fn no_file_has_more_parts_than_the_limit() {
         for len in [LEAF_BYTES + 1, 1 << 30, (1 << 36) + 1, 1 << 40, u64::MAX / 4] {
@@ -317,13 +317,13 @@ mod tests {
                 insert(&mut hasher);
             }
             prop_assert_eq!(hasher.root(), Some(blake3::hash(&content)));
-            // The last one may have come in pieces, and is never a beginning.
+            // The last part may have arrived in pieces, and is never a beginning.
             for number in 0..(len as u64 / shape.span_bytes()) as usize {
                 let start = number as u64 * shape.span_bytes();
                 let part = shape.parts(start, shape.file_bytes()).next().unwrap();
                 prop_assert_eq!(hasher.tree().span(number), Some(value(&content, part)));
             }
-            // Content that is too long is not taken for the file.
+            // Content beyond the length is not accepted.
             hasher.update(b"x");
             prop_assert_eq!(hasher.root(), None);
         }

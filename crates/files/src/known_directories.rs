@@ -1,32 +1,32 @@
-//! The directories of a session in the order in which they were sent, so that only these are listed, in the same order and once.
+//! Directories of a session in the order of sending: listings must name each once, in the same order.
 
 use std::io;
 
 use crate::limits::DIRECTORIES_KNOWN_MAX;
 
-/// Directories that were sent. Of each there are 8 bytes: a hash by a key of this session, for which nobody can find a second name.
+/// Sent directories, 8 bytes each: a hash keyed for this session, so that collisions cannot be constructed.
 #[derive(Debug)]
 pub(super) struct KnownDirectories {
     key: [u8; blake3::KEY_LEN],
     hashes: Vec<u64>,
-    /// Behind the last one that was listed.
+    /// Index past the last listed directory.
     next: usize,
-    /// True once there were more than [`DIRECTORIES_KNOWN_MAX`].
+    /// True if there were more than [`DIRECTORIES_KNOWN_MAX`].
     is_beyond: bool,
 }
 
 impl KnownDirectories {
-    /// None yet.
+    /// Starts without directories.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// Fails if the system has no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; blake3::KEY_LEN];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self { key, hashes: Vec::new(), next: 0, is_beyond: false })
     }
 
-    /// A directory was sent; `which` are its name and what else tells it from others.
+    /// Records a sent directory; `which` holds its name and other identifying bytes.
     pub(super) fn add(&mut self, which: &[&[u8]]) {
         if self.hashes.len() < DIRECTORIES_KNOWN_MAX {
             self.hashes.push(self.hash(which));
@@ -35,16 +35,16 @@ impl KnownDirectories {
         }
     }
 
-    /// True if there were too many to know of all, so that nothing may be deleted.
+    /// True if too many directories were sent to remember, so that nothing may be deleted.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 
-    /// True if a directory that is listed was sent, behind the last one which was listed.
+    /// True if the listed directory was sent, after the previously listed one.
     pub(super) fn list(&mut self, which: &[&[u8]]) -> bool {
         let hash = self.hash(which);
         let found = self.hashes[self.next..].iter().position(|known| *known == hash).filter(|_| !self.is_beyond);
-        // One that is not found ends the session at a receiver; at a sender it is new, and the next one is still to be found.
+        // An unknown directory ends the session at a receiver; at a sender it is new, and the next known one stays due.
         if let Some(found) = found {
             self.next += found + 1;
         }

@@ -12,7 +12,7 @@ pub(crate) struct LastHeard {
     datagrams: Mutex<DatagramsHeard>,
 }
 
-/// The number of datagrams when that was asked last, and the time at which there were more than before.
+/// Number of datagrams at the last query, and the time of the last increase.
 #[derive(Debug)]
 struct DatagramsHeard {
     count: u64,
@@ -32,7 +32,7 @@ impl LastHeard {
         self.frame().elapsed()
     }
 
-    /// Since the number of datagrams was another one, as far as it was asked for.
+    /// Silence of the peer, by frames and by the number of datagrams if known.
     pub(crate) fn unheard(&self, datagrams: Option<u64>) -> Duration {
         let Some(count) = datagrams else { return Duration::ZERO };
         let mut last = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);

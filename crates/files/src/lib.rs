@@ -1,8 +1,8 @@
 //! Files and directories over a session of [`dfcp`], as specified in `spec/file-transfer.md`: sent, verified by their BLAKE3 hashes, resumed.
 //!
-//! A [`Sender`] sends [`Root`]s, a [`Receiver`] stores them in a [`Store`]. Both give a [`Transfer`]: a stream of [`Event`]s with a [`Report`] at
-//! its end, which can be cancelled. Without options nothing is overwritten, deleted or followed; a [`Permission`] says yes, to all or by a callback.
-//! Any [`transport::Transport`] will do, a [`dfcp::Stream`] is one.
+//! A [`Sender`] sends [`Root`]s, a [`Receiver`] stores them in a [`Store`]. Both return a [`Transfer`]: a cancellable stream of [`Event`]s
+//! that ends with a [`Report`]. By default nothing is overwritten, deleted or followed; a [`Permission`] allows it, in general or by a
+//! callback. Any [`transport::Transport`] works, for example [`dfcp::Stream`].
 //!
 //! ```text
 //! sender    walk ─► read, hash, encode ─► connection       verdicts ◄─ connection
@@ -11,7 +11,8 @@
 //!            (async)      (async)         (thread)            (async)
 //! ```
 //!
-//! The sender does not wait for the verdict on one file before it sends the next, so small files cost no round trip each. The frames are those of [`dfcp_framing`].
+//! The sender does not wait for a file's verdict before it sends the next file, so small files cost no round trip each. The frames are
+//! those of [`dfcp_framing`].
 
 #![forbid(unsafe_code)]
 
@@ -77,7 +78,7 @@ pub use store::{Found, OTHERS_WRITE, Partials, Store, StoreOptions, UnfinishedFi
 pub use target::{OneFile, Target};
 pub use transfer::{Canceller, Transfer};
 
-/// `config` for a receiver: its peer may open the streams over which files come at once. Without them all go over the first one.
+/// Adapts `config` to a receiver: the peer may open the additional streams for parallel files. Otherwise all files use the first stream.
 #[must_use]
 pub fn receiving(config: Config) -> Config {
     config.with_streams(StreamLimits { bidirectional: 0, one_way: limits::FILE_STREAMS_MAX.into() })

@@ -4,19 +4,18 @@ use crate::entry::EntryOutcome;
 use crate::skipped::Skipped;
 use crate::snapshot::Snapshot;
 
-/// Hears what happens. Called from several threads, briefly.
+/// Receiver of a session's events. Called from several threads; must return quickly.
 pub trait Observer: Send + Sync {
-    /// One entry was answered.
+    /// An entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
-    /// True if the reported outcomes of entries are recorded wherever they must be. If not, the session ends, and a
-    /// receiver confirms none of them.
+    /// True if all reported outcomes are recorded as required. Otherwise the session ends, and a receiver confirms none of them.
     fn is_recorded(&self) -> bool {
         true
     }
-    /// Something was left out on purpose.
+    /// An entry was skipped on purpose.
     fn skipped(&self, name: &str, what: Skipped);
-    /// The session has ended before it was heard what became of a file that was sent as a whole.
+    /// The session ended before the verdict on a completely sent file.
     fn unanswered(&self, _name: &str) {}
-    /// Called every [`crate::limits::REPORT_INTERVAL`].
+    /// Statistics, every [`crate::limits::REPORT_INTERVAL`].
     fn progress(&self, snapshot: &Snapshot);
 }

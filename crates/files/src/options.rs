@@ -7,28 +7,29 @@ use dfcp_framing::frame::Service;
 use crate::exclude::Exclude;
 use crate::permission::Permission;
 
-/// Options of sending files. Without any, nothing is deleted and no link inside a directory is followed.
+/// Options of a sender. By default nothing is deleted, and links inside a directory are not followed.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
-    /// Resumes a file of which the receiver has the beginning.
+    /// Resume partial files of the receiver.
     pub resume: bool,
-    /// Tells by their hashes which files the receiver has already, not by size and time.
+    /// Compare files that the receiver has by hash, not by size and time.
     pub checksum: bool,
-    /// Sends of files that have changed only what has.
+    /// Send only the changed parts of files.
     pub delta: bool,
-    /// Sends nothing, and only asks what would be sent.
+    /// Send nothing; ask what would be sent.
     pub dry_run: bool,
-    /// Has the receiver delete what is not in the directories that are sent.
+    /// Let the receiver delete files that are missing in the sent directories.
     pub delete: bool,
-    /// Keeps symbolic links that lead inside of what is sent, and hard links between files of it.
+    /// Keep symbolic links that stay inside the sent tree, and hard links between its files.
     pub links: bool,
-    /// Sends what a symbolic link inside a directory leads to, under the link's name: asked about the path of each. The link itself is not sent then.
+    /// Follow a symbolic link inside a directory and send its target under the link's name; asked about each link's path. The link itself
+    /// is then not sent.
     pub follow: Permission,
-    /// Counts anything that is left out as a failure.
+    /// Count skipped entries as failures.
     pub strict: bool,
-    /// Patterns of the files that are left out.
+    /// Patterns of excluded files.
     pub exclude: Arc<Exclude>,
-    /// Their direction: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
+    /// Direction of the files: [`Service::Files`] if this side called, else [`Service::FilesToCaller`].
     pub service: Service,
 }
 

@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use crate::seal::Seal;
 
-/// A sender whom a receiver knows again: by the key which it has proven, its own, or one that all who have it share.
+/// Sender that a receiver can recognise: by its proven static key, or by a pre-shared key, whose holders count as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// From what protects the connection. Without keys a sender cannot be told from others.
+    /// Owner proven by the connection; `None` without keys.
     pub fn of(seal: Option<&Seal>) -> Option<Self> {
         let Seal { peer, pre_shared, .. } = seal?;
         match (peer, pre_shared) {
             (Some(key), _) => Some(Self::from_fingerprint(&key.fingerprint().to_string())),
-            // No static key has such a name.
+            // No static key's fingerprint has this prefix.
             (None, Some(fingerprint)) => Some(Self::from_fingerprint(&format!("PSK-{fingerprint}"))),
             (None, None) => None,
         }
     }
 
-    /// From the fingerprint of its key.
+    /// Owner with this key fingerprint.
     pub fn from_fingerprint(fingerprint: &str) -> Self {
         Self(fingerprint.into())
     }
 
-    /// The fingerprint of its key.
+    /// Fingerprint of the owner's key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(by_key.map(|owner| owner.to_string()), Some(static_key.fingerprint().to_string()));
         assert_eq!(by_secret(2), by_secret(2));
         assert_ne!(by_secret(2), by_secret(3));
-        // A static key of the same fingerprint, if there could be one, is another sender.
+        // A static key with an equal fingerprint would still be another sender.
         assert!(by_secret(2).is_some_and(|owner| owner.as_str() != pre_shared(2).to_string()));
         assert_eq!(Owner::of(None), None);
     }

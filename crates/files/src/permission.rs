@@ -1,13 +1,13 @@
-//! Permissions for what is not done unasked.
+//! Permissions for actions that are off by default.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Permission to overwrite, delete or follow something: no unless it is given, for everything or by a callback that is asked about each name.
+/// Permission to overwrite, delete or follow: never by default, always, or by a callback for each name.
 ///
-/// A callback runs on the transfer's disk threads, which wait for it. It may be asked more than once about a name: it should give the same
-/// answer then, and where it does not, the last one counts and nothing is lost.
+/// A callback blocks the transfer's disk threads. It may be called more than once per name and should then answer equally; otherwise the
+/// last answer counts, and no data is lost.
 #[derive(Clone, Default)]
 pub struct Permission(Inner);
 
@@ -20,30 +20,30 @@ enum Inner {
 }
 
 impl Permission {
-    /// For no name.
+    /// Permission for no name.
     pub const NEVER: Self = Self(Inner::Never);
 
-    /// For every name.
+    /// Permission for every name.
     pub const ALWAYS: Self = Self(Inner::Always);
 
-    /// Asks `question` about each name: a path below the output directory of a receiver, or as a sender has found it.
+    /// Permission by callback: `question` gets a path below a receiver's output directory, or as a sender found it.
     pub fn ask(question: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self(Inner::Ask(Arc::new(question)))
     }
 
-    /// True if it may be given for some name.
+    /// True if the permission may be given for some name.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         !matches!(self.0, Inner::Never)
     }
 
-    /// True if it is given for every name.
+    /// True if the permission is given for every name.
     #[must_use]
     pub fn is_always(&self) -> bool {
         matches!(self.0, Inner::Always)
     }
 
-    /// True if it is given for this one.
+    /// True if the permission is given for this name.
     #[must_use]
     pub fn permits(&self, name: &Path) -> bool {
         match &self.0 {

@@ -1,4 +1,4 @@
-//! Reads frames from a stream.
+//! Frame reader.
 
 use std::io::{self, ErrorKind};
 
@@ -9,13 +9,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Reason why a frame or a preamble could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The stream has ended in the middle of it.
+    /// The stream ended within a frame or preamble.
     #[error("the peer closed the stream in the middle of a frame")]
     Closed,
     /// The stream or its connection broke.
     #[error("the connection was lost: {0}")]
     Connection(io::Error),
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
 }
@@ -23,7 +23,7 @@ pub enum ReadError {
 /// Reads the next frame's body into `body` and returns its type; `None` if the stream ends before it.
 ///
 /// # Errors
-/// [`ReadError::Closed`] in the middle of a frame, and bodies above their limit.
+/// Fails with [`ReadError::Closed`] within a frame, and for bodies above their limit.
 pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<u8>, ReadError>
 where
     R: AsyncRead + Unpin,
@@ -37,7 +37,7 @@ where
 /// Reads the next frame's header and leaves its body to the caller; `None` if the stream ends before it.
 ///
 /// # Errors
-/// As [`read_frame`].
+/// Fails as [`read_frame`] does.
 pub async fn read_header<R>(reader: &mut R) -> Result<Option<Header>, ReadError>
 where
     R: AsyncRead + Unpin,
@@ -54,7 +54,7 @@ where
 /// Reads and checks the peer's preamble.
 ///
 /// # Errors
-/// See [`Service::check`]; [`ReadError::Closed`] if it is cut short.
+/// Fails as [`Service::check`] does, and with [`ReadError::Closed`] for a truncated preamble.
 pub async fn read_preamble<R>(reader: &mut R, service: Service) -> Result<(), ReadError>
 where
     R: AsyncRead + Unpin,
@@ -64,10 +64,10 @@ where
     Ok(service.check(preamble)?)
 }
 
-/// Fills `out`.
+/// Fills `out` from the stream.
 ///
 /// # Errors
-/// [`ReadError::Closed`] if the stream ends first.
+/// Fails with [`ReadError::Closed`] if the stream ends first.
 pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), ReadError> {
     match reader.read_exact(out).await {
         Ok(_) => Ok(()),
@@ -136,7 +136,7 @@ mod tests {
                 prop_assert_eq!(&read, body);
             }
             prop_assert_eq!(reader, &rest[..]);
-            // Whatever follows.
+            // Any result is acceptable; a panic is not.
             let _ = block_on(read_frame(&mut reader, &mut read));
         }
     }

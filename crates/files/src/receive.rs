@@ -1,4 +1,4 @@
-//! The receiving side of a session.
+//! Receiving side of a session.
 
 pub(super) mod streams;
 
@@ -30,12 +30,12 @@ use crate::limits::{
 };
 use crate::transport::{Handle, Transport};
 
-/// Receives the files of one sender into a target, within a scope, answers each, and closes. The service says which side has called. If
-/// `stop` completes before, the sender is told.
+/// Receives one sender's files into a target, within a scope, answers each, and closes. `service` states which side called. If `stop`
+/// completes first, the sender is notified.
 ///
 /// # Errors
-/// The session broke: files with an observed outcome are stored, the one under way is removed, or kept for its sender.
-/// [`TransferError::Refused`] if the sender listens, and does not serve this side.
+/// Fails if the session breaks: files with an observed outcome are stored, the one in progress is removed, or kept for its sender.
+/// [`TransferError::Refused`] if a listening sender does not serve this side.
 pub(crate) async fn receive_within<T: Transport>(
     transport: T,
     service: Service,
@@ -48,7 +48,7 @@ pub(crate) async fn receive_within<T: Transport>(
     let owner = Owner::of(handle.seal().as_ref());
     let target = target.into();
     let counters = Arc::new(Counters::new(started));
-    // Before the sender can open any, which it does when it has read our preamble.
+    // Accept streams before the sender can open any, which it does after this side's preamble.
     let beside = handle.streams();
     let (frames_in, frames_out) = mpsc::channel(CHUNKS_WAITING_MAX);
     let (answers_in, answers_out) = mpsc::channel(VERDICTS_WAITING_MAX);
@@ -68,7 +68,7 @@ pub(crate) async fn receive_within<T: Transport>(
         };
         let pokes = inlet.frames.downgrade();
         let poke: Poke = Arc::new(move |ready| {
-            // Without a session nothing is compared any more.
+            // Comparisons end with their session.
             if let Some(frames) = pokes.upgrade() {
                 let _ = frames.blocking_send(Heard::Ready(ready));
             }
@@ -78,7 +78,7 @@ pub(crate) async fn receive_within<T: Transport>(
         over = assembler.over();
         move || worker.run(assembler, frames_out, &answers_in)
     });
-    // Nor is anything read for a session whose task is dropped.
+    // Worker threads stop if the session's task is dropped.
     let _over = over.on_drop();
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
@@ -93,16 +93,16 @@ pub(crate) async fn receive_within<T: Transport>(
         };
         let say = async {
             let said = say(handle.clone(), service, answers_out, &counters, || observer.progress(&snapshot())).await;
-            // A sender that is gone is noticed here while what it has said is still being handled.
+            // A lost sender is noticed here while its frames are still being processed.
             said.inspect_err(|_| over.set())
         };
         converse(hear, say).await
     };
     let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;
-    // The end of the session: a frame that the assembler refused, the connection's reading half, or its writing half.
+    // Causes of the end: a frame that the assembler refused, or the reading or writing half of the connection.
     let refusal = match (outcome, heard) {
         (Ok(report), Ok(())) => {
-            // All is stored and told: the time that the sender takes to close is no part of it.
+            // The transfer ends here: closing is not counted.
             let last = snapshot();
             close(handle.clone(), None).await;
             return Ok(Report { last, ..report });
@@ -114,13 +114,13 @@ pub(crate) async fn receive_within<T: Transport>(
         (Err(incomplete), Ok(())) => said.err().map_or(incomplete, TransferError::Connection),
     };
     if !matches!(refusal, TransferError::Connection(_)) {
-        // A sender which has refused knows why.
+        // A sender that refused knows the reason.
         close(handle.clone(), Some(&refusal).filter(|it| !matches!(it, TransferError::Refused(_)))).await;
     }
     Err(refusal)
 }
 
-/// Tells a peer that the session cannot be served, and closes.
+/// Tells a peer that the session cannot be served, then closes.
 pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: Failure) {
     let mut bytes = service.preamble().to_vec();
     ToSender::Refused(failure).encode(&mut bytes);
@@ -128,7 +128,7 @@ pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: F
         transport.write_all(&bytes).await?;
         transport.shutdown().await
     };
-    // A peer that is gone needs no telling.
+    // Errors do not matter: the peer is gone then.
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
@@ -137,9 +137,9 @@ pub(super) struct Counters {
     received_bytes: AtomicU64,
     disk_us: AtomicU64,
     heard: LastHeard,
-    /// Frames that were read and not handled yet. While there are some, the sender is not to blame for a silence.
+    /// Frames read but not processed yet. Meanwhile silence is not the sender's fault.
     in_hand: AtomicUsize,
-    /// Older versions that are being read, for which it waits.
+    /// Counter of older versions being read, which the sender waits for.
     cutting: OnceLock<Alive>,
 }
 
@@ -154,17 +154,17 @@ impl Counters {
         }
     }
 
-    /// The sender waits while these are counted, too.
+    /// Adds a counter of work that the sender waits for.
     pub(super) fn waits_for(&self, cutting: Alive) {
         self.cutting.get_or_init(|| cutting);
     }
 
-    /// True if the sender has said something with which this side is not done yet.
+    /// True if frames of the sender are still being processed.
     pub(super) fn has_work(&self) -> bool {
         self.in_hand.load(Ordering::Relaxed) > 0 || self.cutting.get().is_some_and(|cutting| cutting.count() > 0)
     }
 
-    /// A frame that was read needs nothing more.
+    /// Marks a frame as processed.
     pub(super) fn handled(&self) {
         self.in_hand.fetch_sub(1, Ordering::Relaxed);
     }
@@ -191,7 +191,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
     }
 }
 
-/// The blocking half: everything that touches the disk.
+/// Blocking half of a receiver: all disk access.
 struct DiskWorker {
     counters: Arc<Counters>,
     observer: Arc<dyn Observer>,
@@ -200,8 +200,8 @@ struct DiskWorker {
 }
 
 impl DiskWorker {
-    /// Handles frames until all streams have ended, or until the first error, or the end of the channel. Dropping the assembler on the
-    /// way out leaves unfinished files to the sender's next session, or removes them.
+    /// Processes frames until all streams have ended, the first error, or the end of the channel. Dropping the assembler leaves partial
+    /// files to the sender's next session, or removes them.
     fn run(
         self,
         mut assembler: Assembler,
@@ -211,9 +211,9 @@ impl DiskWorker {
         let mut report = Report::default();
         let served = self.serve(&mut assembler, &mut report, &mut frames, answers);
         if served.is_err() {
-            // Complete files stay, whatever became of their sender.
+            // Complete files stay even if their sender has failed.
             assembler.publish()?;
-            // The reason of the end counts, even if the sender no longer hears of these.
+            // The original error counts, even if the sender no longer receives these answers.
             let _ = self.tell(&mut assembler, &mut report, answers);
         }
         served.map(|()| report)
@@ -228,7 +228,7 @@ impl DiskWorker {
     ) -> Result<(), TransferError> {
         let mut waits_since = None;
         assembler.greet();
-        // A sender that reads nothing may have sent everything: what is whole stays.
+        // A sender that reads nothing may have sent everything: complete files stay.
         let _ = self.tell(assembler, report, answers);
         loop {
             let next = Self::next(frames, waits_since)?;
@@ -265,7 +265,7 @@ impl DiskWorker {
         }
     }
 
-    /// Deletes some files that the sender does not have. True if there are more.
+    /// Deletes a limited number of files that the sender lacks. True if more remain.
     fn sweep(&self, assembler: &mut Assembler) -> Result<bool, TransferError> {
         let started = std::time::Instant::now();
         let has_more = assembler.sweep_some();
@@ -274,7 +274,7 @@ impl DiskWorker {
         has_more
     }
 
-    /// The next of what was heard, or none if something waits to become durable and has waited for long enough.
+    /// Next event; `None` if complete files have waited long enough for their flush.
     fn next(
         frames: &mut mpsc::Receiver<Heard>,
         waits_since: Option<std::time::Instant>,
@@ -285,7 +285,7 @@ impl DiskWorker {
         if since.elapsed() >= BATCH_AGE_MAX {
             return Ok(None);
         }
-        // Waiting with a limit takes the runtime, which costs more than there is to do for a small file.
+        // A wait with timeout needs the runtime, which costs more than a small file's work.
         if let Ok(heard) = frames.try_recv() {
             return Ok(Some(heard));
         }
@@ -295,7 +295,7 @@ impl DiskWorker {
         }
     }
 
-    /// Tells both sides what became of the entries that were answered.
+    /// Sends answers to the sender and outcomes to the observer.
     fn tell(
         &self,
         assembler: &mut Assembler,
@@ -323,8 +323,8 @@ impl DiskWorker {
     }
 }
 
-/// Runs both directions. The writing half ends when the disk thread does; a reading half which failed ends the disk
-/// thread by dropping the channel, a writing half which failed likewise ends the reading half.
+/// Runs both directions. The writing half ends with the disk thread; a failed reading half ends the disk thread by dropping the channel,
+/// and a failed writing half ends the reading half in the same way.
 async fn converse(
     hear: impl Future<Output = Result<(), TransferError>>,
     say: impl Future<Output = std::io::Result<()>>,
@@ -334,16 +334,16 @@ async fn converse(
         heard = &mut hear => {
             let said = match heard {
                 Ok(()) => say.await,
-                // The answers so far may still get through to a sender which broke the protocol.
+                // Answers so far may still reach a sender that violated the protocol.
                 Err(_) => timeout(CLOSE_WAIT_MAX, say).await.unwrap_or_else(|late| Err(late.into())),
             };
             (heard, said)
         }
-        // After the last answer nothing more is read, whatever the sender still has to say.
+        // After the last answer, further frames are not read.
         said = &mut say => match said {
             Ok(()) => (Ok(()), Ok(())),
             Err(error) => match timeout(CLOSE_WAIT_MAX, hear).await {
-                // The sender may have said why it closed; otherwise the error of the connection stands.
+                // Prefer the reason that the sender gives over the connection's error.
                 Ok(Err(reason)) if !matches!(reason, TransferError::PeerClosed | TransferError::Connection(_)) => {
                     (Err(reason), Ok(()))
                 }
@@ -353,7 +353,7 @@ async fn converse(
     }
 }
 
-/// Writes answers as they come and progress in between, until the disk thread is done.
+/// Writes answers as they come, with progress reports between, until the disk thread ends.
 async fn say<W: AsyncWrite + Unpin>(
     mut writer: W,
     service: Service,
@@ -365,7 +365,7 @@ async fn say<W: AsyncWrite + Unpin>(
     let mut ticks = interval(REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
-        // A sender which never reads its answers must not hold the session for ever.
+        // A sender that never reads its answers must not hold the session for ever.
         timeout(SENDER_SILENCE_MAX, writer.write_all(&bytes)).await??;
         timeout(SENDER_SILENCE_MAX, writer.flush()).await??;
         bytes.clear();
@@ -373,7 +373,7 @@ async fn say<W: AsyncWrite + Unpin>(
             answer = answers.recv() => {
                 let Some(answer) = answer else { return Ok(()) };
                 answer.encode(&mut bytes);
-                // Many small files: one write for all the answers that are ready.
+                // For many small files, combine all ready answers in one write.
                 while bytes.len() < DATA_BYTES_MAX && let Ok(more) = answers.try_recv() {
                     more.encode(&mut bytes);
                 }
@@ -386,8 +386,8 @@ async fn say<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Says why the session ends, if it ends early, and closes our direction. The sender has its answer or is gone: how
-/// the close itself fares changes nothing here.
+/// Sends the reason of an early end, and closes this direction. The result of the close does not matter: the sender has its answer or is
+/// gone.
 async fn close<W: AsyncWrite + Unpin>(mut writer: W, refusal: Option<&TransferError>) {
     let farewell = async {
         if let Some(refusal) = refusal {

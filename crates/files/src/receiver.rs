@@ -1,4 +1,4 @@
-//! The receiving side, for programs.
+//! Receiving side of the API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::target::Target;
 use crate::transfer::{Canceller, Transfer};
 use crate::transport::Transport;
 
-/// Receives what senders send, into a [`Store`](crate::store::Store) or a stream.
+/// Receiver of files, into a [`Store`](crate::store::Store) or a stream.
 ///
-/// A file gets its name after its hash has matched. What may be overwritten or deleted, and whether unfinished files are kept to be resumed, are
-/// options of the store: without them nothing is. The same receiver may serve several sessions, one after the other or at once.
+/// A file gets its name after its hash has matched. Options of the store permit overwriting, deleting, and keeping partial files; by
+/// default all are off. One receiver may serve several sessions, also in parallel.
 #[derive(Clone)]
 pub struct Receiver {
     target: Target,
@@ -26,36 +26,36 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Into `target`: an `Arc<Store>`, or [`Target::stream`] for one file.
+    /// Creates a receiver into `target`: an `Arc<Store>`, or [`Target::stream`] for one file.
     pub fn new(target: impl Into<Target>) -> Self {
         let (target, scope) = (target.into(), Arc::new(Scope::everything()));
         Self { target, scope, service: Service::Files, observer: None }
     }
 
-    /// This side has called the sender, which listens.
+    /// Receives from a listening sender that this side has called.
     #[must_use]
     pub fn from_called(mut self) -> Self {
         self.service = Service::FilesToCaller;
         self
     }
 
-    /// Takes only names that `scope` permits.
+    /// Accepts only names that `scope` permits.
     #[must_use]
     pub fn within(mut self, scope: Arc<Scope>) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Tells `observer` everything before it becomes an event. It is called from several threads, and may end the session before anything
-    /// that it has not recorded is confirmed ([`Observer::is_recorded`]).
+    /// Passes everything to `observer` before it becomes an event. The observer is called from several threads, and can end the session
+    /// before unrecorded outcomes are confirmed ([`Observer::is_recorded`]).
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Begins to receive over `session`, which nothing was written to or read from yet. It ends when the sender has sent everything and was
-    /// answered.
+    /// Starts receiving over `session`, from which nothing has been read or written. The transfer ends when the sender has sent everything
+    /// and was answered.
     pub fn receive<T: Transport>(&self, session: T) -> Transfer {
         let (observer, events) = Events::new(self.observer.clone());
         let canceller = Canceller::new();

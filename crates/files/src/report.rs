@@ -1,11 +1,11 @@
-//! The end of a transfer.
+//! Final report of a transfer.
 
 use crate::entry::{EntryKind, EntryOutcome};
 use crate::limits::FAILURES_KEPT_MAX;
 use crate::skipped::Skipped;
 use crate::snapshot::Snapshot;
 
-/// The end of a transfer.
+/// Final report of a transfer.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Entries stored and verified by the receiver, directories included.
@@ -14,50 +14,50 @@ pub struct Report {
     pub directories: u64,
     /// Links among these.
     pub links: u64,
-    /// Files which the receiver had already, with the same content.
+    /// Files that the receiver already had with the same content.
     pub unchanged: u64,
-    /// Names that were deleted, or would have been.
+    /// Names that were deleted, or would have been in a dry run.
     pub deleted: u64,
-    /// Further names that would have been deleted, and are not told: files which this key has not stored.
+    /// Further names that a dry run would delete but does not name: files that this key has not stored.
     pub unnamed: u64,
-    /// Why nothing was deleted although that was asked for.
+    /// Reason why a requested deletion was skipped.
     pub deletion_skipped: Option<&'static str>,
-    /// Entries that would have been sent.
+    /// Entries that a dry run would send.
     pub wanted: u64,
-    /// Links among these.
+    /// Links among the entries that a dry run would send.
     pub wanted_links: u64,
-    /// Content of these, bytes.
+    /// Content that a dry run would send, bytes.
     pub wanted_bytes: u64,
-    /// Entries that were to be sent and were not stored.
+    /// Entries that should have been stored and were not.
     pub failed: u64,
     /// Entries left out on purpose (symbolic links, sockets and the like).
     pub skipped: u64,
-    /// Of these, and of what was sent in another form, those which nobody has asked to leave out.
+    /// Entries skipped or sent in another form without the user's request.
     pub left_out: u64,
-    /// True if anything left out is a failure.
+    /// True if skipped entries count as failures.
     pub is_strict: bool,
     /// Content stored, bytes.
     pub bytes: u64,
-    /// Stored files of which the receiver had the beginning.
+    /// Stored files that were resumed.
     pub resumed: u64,
-    /// Bytes that it had of them.
+    /// Bytes of the resumed files that the receiver already had.
     pub resumed_bytes: u64,
-    /// Stored files of which parts are those of the versions that they replace.
+    /// Stored files with parts copied from their older versions.
     pub copied: u64,
-    /// These parts, bytes.
+    /// Bytes copied from older versions.
     pub copied_bytes: u64,
     /// The first failures by name, at most [`FAILURES_KEPT_MAX`].
     pub failures: Vec<(String, String)>,
-    /// The last figures.
+    /// Last snapshot of the transfer.
     pub last: Snapshot,
-    /// Sessions that it took; 0 where only one is counted.
+    /// Number of sessions; 0 if only one is counted.
     pub sessions: u32,
-    /// Content that came in the sessions before the last one, bytes: what that one went on with, most of it.
+    /// Content received in the sessions before the last one, bytes; the last session resumed most of it.
     pub earlier_bytes: u64,
 }
 
 impl Report {
-    /// Counts an entry.
+    /// Counts the outcome of an entry.
     pub fn add(&mut self, outcome: &EntryOutcome) {
         match &outcome.failure {
             None if outcome.is_unchanged => self.unchanged += 1,
@@ -86,13 +86,13 @@ impl Report {
         }
     }
 
-    /// Something was left out, or sent in another form.
+    /// Counts an entry that was skipped or sent in another form.
     pub(crate) fn skip(&mut self, what: Skipped) {
         self.skipped += u64::from(!what.is_sent());
         self.left_out += u64::from(what.is_left_out());
     }
 
-    /// True if everything asked for is at the receiver and verified.
+    /// True if everything requested is at the receiver and verified.
     pub fn is_complete(&self) -> bool {
         let is_whole = self.left_out == 0 && self.deletion_skipped.is_none();
         self.failed == 0 && (is_whole || !self.is_strict)

@@ -1,4 +1,4 @@
-//! The names that a sender may store: all, or what a transfer has begun that a code admitted once (`spec/pairing.md` \[pair-7\]).
+//! Names that a sender may store: all, or those of a transfer begun by a one-time code (`spec/pairing.md` \[pair-7\]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,50 +10,50 @@ use dfcp_framing::names::RelativeName;
 use crate::hashed::Hashed;
 use crate::limits::PAIRED_NAMES_MAX;
 
-/// The names that a session may store, and those which it has begun.
+/// Names that a session may store, and names that it has begun.
 pub struct Scope {
     only: Option<BTreeSet<Hashed>>,
     begun: Mutex<BTreeSet<Hashed>>,
-    /// Told of the first parts of names, each once.
+    /// Callback for first name components, once each.
     note: Option<Note>,
 }
 
-/// Hears what has begun, as a whole.
+/// Callback with the set of all names begun.
 pub type Note = Box<dyn Fn(&BTreeSet<Hashed>) + Send + Sync>;
 
 impl Scope {
-    /// Everything, and nobody wants to know.
+    /// Scope of all names.
     #[must_use]
     pub fn everything() -> Self {
         Self { only: None, begun: Mutex::default(), note: None }
     }
 
-    /// Everything, and `note` hears of it.
+    /// Scope of all names, with a callback.
     #[must_use]
     pub fn noted(note: Note) -> Self {
         Self { note: Some(note), ..Self::everything() }
     }
 
-    /// Only what is at or below these names, as far as it is not complete.
+    /// Scope of these names and everything below them, as far as it is incomplete.
     #[must_use]
     pub fn only(names: BTreeSet<Hashed>) -> Self {
         Self { only: Some(names), ..Self::everything() }
     }
 
-    /// True if there is something that may not be stored. Then nothing is replaced, deleted or listed either.
+    /// True if some names are forbidden. Replacing, deleting and listing are then forbidden too.
     pub fn is_limited(&self) -> bool {
         self.only.is_some()
     }
 
-    /// True if something of this name may be stored. Changes nothing.
+    /// True if this name may be stored. Has no side effect.
     pub fn permits(&self, name: &RelativeName) -> bool {
         self.only.as_ref().is_none_or(|only| first(name).is_some_and(|first| only.contains(&first)))
     }
 
-    /// Something of this name is to be stored.
+    /// Records that this name is being stored.
     ///
     /// # Errors
-    /// It may not.
+    /// Fails if the name is forbidden.
     pub fn admit(&self, name: RelativeName) -> Result<RelativeName, Failure> {
         if !self.permits(&name) {
             return Err(Failure::new(FailureCode::Permission, OTHERS));
@@ -70,17 +70,17 @@ impl Scope {
         Ok(name)
     }
 
-    /// The names that were admitted.
+    /// Names that were admitted.
     pub fn begun(&self) -> MutexGuard<'_, BTreeSet<Hashed>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The answer to a pair that sends something else.
+/// Failure sent to a pair that sends another name.
 const OTHERS: &str =
     "the code was good for one transfer, of which this is no part: send it with a new code of the receiver";
 
-/// The answer to a pair that would replace a file.
+/// Failure sent to a pair that would replace a file.
 pub(super) const NO_REPLACING: &str = "it is complete at the receiver, and the code was good for one transfer: replace it with a new code of the receiver";
 
 fn first(name: &RelativeName) -> Option<Hashed> {

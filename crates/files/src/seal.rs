@@ -1,24 +1,24 @@
-//! Protection of a connection, for display and for programs.
+//! Encryption of a connection, for display and for programs.
 
 use dfcp::{Cipher, Fingerprint, Pattern, PublicKey};
 
 /// Outcome of an encrypted connection's handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Handshake pattern: the way in which the two ends knew each other.
+    /// Handshake pattern, which reflects the keys known beforehand.
     pub pattern: Pattern,
-    /// The static key which the peer has proven; `None` with a pre-shared key.
+    /// Static key that the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
     /// Fingerprint of the pre-shared key; `None` without one.
     pub pre_shared: Option<Fingerprint>,
-    /// The same at both ends of this connection, and of no other.
+    /// Handshake hash: equal at both ends, and unique to the connection.
     pub handshake_hash: [u8; 32],
     /// Cipher of the datagrams.
     pub cipher: Cipher,
 }
 
 impl Seal {
-    /// `encrypted with AES-128-GCM, peer SHA256:...`
+    /// Description: `encrypted with AES-128-GCM, peer SHA256:...`
     #[must_use]
     pub fn describe(&self) -> String {
         let cipher = cipher_name(self.cipher);
@@ -29,7 +29,7 @@ impl Seal {
     }
 }
 
-/// As RFCs write it.
+/// Name of the cipher in RFCs.
 #[must_use]
 pub const fn cipher_name(cipher: Cipher) -> &'static str {
     match cipher {
@@ -39,7 +39,7 @@ pub const fn cipher_name(cipher: Cipher) -> &'static str {
     }
 }
 
-/// As Noise writes it.
+/// Name of the pattern in the Noise specification.
 #[must_use]
 pub const fn pattern_name(pattern: Pattern) -> &'static str {
     match pattern {

@@ -1,4 +1,4 @@
-//! The sending side of a session.
+//! Sending side of a session.
 
 mod answers;
 
@@ -28,11 +28,10 @@ use crate::limits::{
 };
 use crate::transport::{Handle, SendStream, Streams, Transport};
 
-/// Sends everything below `roots` and waits until the receiver has confirmed each hash, or said why not.
+/// Sends everything below `roots` and waits for the receiver's verdict on each file.
 ///
 /// # Errors
-/// The session broke; nothing is known then about files without an observed outcome. Files which failed on their own
-/// are in the report instead.
+/// Fails if the session breaks; the fate of files without an observed outcome is then unknown. Failures of single files are in the report.
 pub(crate) async fn send<T: Transport>(
     transport: T,
     roots: Vec<Root>,
@@ -42,9 +41,9 @@ pub(crate) async fn send<T: Transport>(
     let (started, service) = (Instant::now(), options.service);
     let handle = Handle::new(transport);
     let shared = Arc::new(Shared::new());
-    // An entry has two at most: one when it is begun, one at its end.
+    // An entry causes at most two events: at its start and at its end.
     let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
-    // A receiver that was known before may have these files from here: then it is asked before much is sent.
+    // A receiver known before may have these files from here: ask it before sending much.
     let was_known = handle.seal().is_some_and(|seal| seal.pattern != Pattern::FirstContact);
     let first_bytes_max = if was_known { FIRST_STREAM_BYTES_KNOWN_MAX } else { FIRST_STREAM_BYTES_MAX };
     let (allowed, is_allowed) = oneshot::channel();
@@ -68,22 +67,22 @@ pub(crate) async fn send<T: Transport>(
         };
         drive(speak, listen, || observer.progress(&snapshot())).await
     };
-    // Nobody listens to the producer any more, so it ends at its next chunk, if it has not yet.
+    // Without a listener, the producer ends at its next chunk.
     drop(answers);
     let confirmed = outcome?;
     producer.await.map_err(|_| TransferError::DiskThread)?;
-    // The other half of an orderly close; all is confirmed whether or not it comes.
+    // Wait for the other half of an orderly close; everything is confirmed already.
     let mut reader = handle.clone();
     let _ = timeout(CLOSE_WAIT_MAX, tokio::io::copy(&mut reader, &mut tokio::io::sink())).await;
 
     let mut report = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-    // Waiting for the close is no part of the transfer.
+    // Waiting for the close is not part of the transfer.
     report.last = Snapshot { elapsed: confirmed.duration_since(started), ..snapshot() };
     report.is_strict = options.strict;
     Ok(report)
 }
 
-/// Figures reported by the receiver, and when it last said anything.
+/// Receiver's reported statistics, and the time of its last frame.
 struct Received {
     bytes: AtomicU64,
     disk_us: AtomicU64,
@@ -115,7 +114,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
     }
 }
 
-/// Runs both directions and the ticks until the answer is known; returns since when.
+/// Runs both directions and the timer until the result is known; returns the time of that.
 async fn drive(
     speak: impl Future<Output = Result<(), TransferError>>,
     listen: impl Future<Output = Result<(), TransferError>>,
@@ -130,7 +129,7 @@ async fn drive(
             result = &mut speak, if !spoken => {
                 spoken = true;
                 if let Err(error) = result {
-                    // The receiver may have said why it closed; otherwise the error of the connection stands.
+                    // Prefer the reason that the receiver gives over the connection's error.
                     return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
                         Ok(Err(TransferError::PeerClosed | TransferError::Connection(_)) | Ok(())) | Err(_) => Err(error),
                         Ok(Err(reason)) => Err(reason),
@@ -141,7 +140,7 @@ async fn drive(
                 result?;
                 let confirmed = Instant::now();
                 if !spoken {
-                    // Everything is confirmed; only the close of our own direction is still under way.
+                    // Everything is confirmed; only this direction's close is pending.
                     let _ = timeout(CLOSE_WAIT_MAX, &mut speak).await;
                 }
                 return Ok(confirmed);
@@ -151,7 +150,7 @@ async fn drive(
     }
 }
 
-/// Writes what goes over each stream, the first one and those beside it, which are opened once the receiver is ready, and closes them.
+/// Writes the first stream, and the additional ones, which are opened once the receiver is ready; then closes them.
 async fn speak<W: AsyncWrite + Unpin>(
     mut first: W,
     service: Service,
@@ -167,17 +166,17 @@ async fn speak<W: AsyncWrite + Unpin>(
     let beside = async {
         let (known, mut opened) = match beside {
             Some(beside) => {
-                // To open them earlier would be in vain: the receiver refuses what comes before it has said its preamble.
+                // Before its preamble, the receiver refuses additional streams.
                 let Ok(known) = ready.await else { return Ok(()) };
                 if !opener.is_wanted() {
                     return Ok(());
                 }
                 (known, open(&*beside).await?)
             }
-            // A sender without streams has no key either, by which a receiver would know it again: nothing is waited for.
+            // A transport without streams has no keys either, so nothing can be resumed: no need to wait.
             None => (Known::default(), Vec::new()),
         };
-        // Dropped with this future, those which are not closed are reset.
+        // Dropping this future resets the streams that are still open.
         let mut pumps = JoinSet::new();
         let streams = u32::try_from(opened.len()).unwrap_or(u32::MAX);
         let feeds = opener.open(Known { streams, ..known });
@@ -192,7 +191,7 @@ async fn speak<W: AsyncWrite + Unpin>(
     tokio::try_join!(first, beside).map(|_| ())
 }
 
-/// Opens as many streams as a session may have, or none if the receiver takes none.
+/// Opens the maximum number of streams, or none if the receiver accepts none.
 async fn open(beside: &dyn Streams) -> Result<Vec<SendStream>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let mut opened = Vec::new();
@@ -206,7 +205,7 @@ async fn open(beside: &dyn Streams) -> Result<Vec<SendStream>, TransferError> {
     Ok(opened)
 }
 
-/// Writes the chunks of one stream and closes it. While a source has nothing, the receiver is told that we are there.
+/// Writes one stream's chunks and closes it. While the source is idle, presence frames keep the receiver waiting.
 pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> std::io::Result<()> {
     let Feed { mut chunks, spare } = feed;
     let mut is_live = false;
@@ -222,7 +221,7 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
         let Some(chunk) = next else { break };
         is_live = chunk.is_live;
         writer.write_all(&chunk.bytes).await?;
-        // Without a taker the chunk's memory is simply freed.
+        // If nobody takes the buffer back, it is freed.
         let _ = spare.send(chunk.bytes);
         if chunks.is_empty() {
             writer.flush().await?;
@@ -232,11 +231,11 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
     writer.shutdown().await
 }
 
-/// The receiver's abilities and beginnings of files, as they come.
+/// Receiver's abilities and partial files, as they arrive.
 struct Greeting {
     ready: Option<oneshot::Sender<Known>>,
     known: Option<Known>,
-    /// Files of which it will say that it has the beginning.
+    /// Number of partial files that the receiver announced.
     partials: u32,
 }
 
@@ -260,19 +259,19 @@ impl Greeting {
         Ok(())
     }
 
-    /// Once it is complete, the files can be sent.
+    /// Passes the greeting on once it is complete; files can then be sent.
     fn tell(&mut self) {
         if self.partials == 0
             && let Some(ready) = self.ready.take()
             && let Some(known) = self.known.take()
         {
-            // Without more files nothing waits for it.
+            // The result is unused if no file is left.
             let _ = ready.send(known);
         }
     }
 }
 
-/// Reads answers until the summary. The first of them say what the receiver can do, and that it is `ready` for streams.
+/// Reads answers up to the summary. The first ones state the receiver's abilities, and make it `ready` for streams.
 async fn listen<R: AsyncRead + Unpin>(
     reader: &mut R,
     service: Service,
@@ -325,14 +324,14 @@ async fn listen<R: AsyncRead + Unpin>(
     }
 }
 
-/// The receiver has everything: lets the directories be listed, unless something has failed, and reads what was deleted by that.
+/// Everything is stored: permits the listings unless something failed, and reads the deletions.
 async fn sweep<R: AsyncRead + Unpin>(
     mut reader: R,
     allowed: oneshot::Sender<bool>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
-    // One that is gone has told why.
+    // A dropped producer has reported its reason.
     let _ = allowed.send(answers.allows_deletion());
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! The sending side, for programs.
+//! Sending side of the API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::source::Root;
 use crate::transfer::{Canceller, Transfer};
 use crate::transport::Transport;
 
-/// Sends files and directories, each verified by its BLAKE3 hash at the receiver.
+/// Sender of files and directories, each verified by its BLAKE3 hash at the receiver.
 ///
-/// Without options it sends what is named and all that is in it, resumes files of which the receiver has kept the beginning, has nothing deleted
-/// and follows no link. The same sender may serve several sessions: after one that broke, another one with the same roots goes on.
+/// By default it sends the named files and directories, resumes partial files, deletes nothing and follows no links. One sender may serve
+/// several sessions: after a broken one, another with the same roots resumes.
 #[derive(Clone, Default)]
 pub struct Sender {
     options: SendOptions,
@@ -27,41 +27,41 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Without options.
+    /// Creates a sender with default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Resumes files of which the receiver has the beginning: yes unless told otherwise.
+    /// Resumes partial files of the receiver; on by default.
     #[must_use]
     pub fn resume(mut self, resume: bool) -> Self {
         self.options.resume = resume;
         self
     }
 
-    /// Compares files with those of the receiver by hash, not by length and time.
+    /// Compares files with the receiver's by hash, not by length and time.
     #[must_use]
     pub fn checksum(mut self, checksum: bool) -> Self {
         self.options.checksum = checksum;
         self
     }
 
-    /// Sends only the changed parts of large files which the receiver has in an older version, and may replace.
+    /// Sends only the changed parts of large files, if the receiver has an older version and may replace it.
     #[must_use]
     pub fn delta(mut self, delta: bool) -> Self {
         self.options.delta = delta;
         self
     }
 
-    /// Sends nothing, and asks what would be sent ([`EntryOutcome::is_wanted`](crate::EntryOutcome::is_wanted)).
+    /// Sends nothing; reports what would be sent ([`EntryOutcome::is_wanted`](crate::EntryOutcome::is_wanted)).
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.options.dry_run = dry_run;
         self
     }
 
-    /// Asks the receiver to delete what is in the sent directories there and not here. It has to permit that
+    /// Asks the receiver to delete files in the sent directories that this side does not have, if it permits that
     /// ([`StoreOptions::allow_delete`](crate::store::StoreOptions::allow_delete)).
     #[must_use]
     pub fn delete(mut self, delete: bool) -> Self {
@@ -69,44 +69,44 @@ impl Sender {
         self
     }
 
-    /// Sends symbolic links that lead inside of what is sent, and further names of files, as links.
+    /// Sends symbolic links that stay inside the sent tree, and hard links, as links.
     #[must_use]
     pub fn links(mut self, links: bool) -> Self {
         self.options.links = links;
         self
     }
 
-    /// Sends what a symbolic link inside a directory leads to, under the link's name, where `follow` permits it: it is asked about the link's path.
-    /// Such a link is not sent as a link, whatever [`Sender::links`] says. A directory that is met again within itself is left out, and nothing is
-    /// deleted in directories behind links.
+    /// Sends the target of a symbolic link inside a directory under the link's name, if `follow` permits the link's path. Such a link is
+    /// not sent as a link, whatever [`Sender::links`] says. A directory that contains itself is skipped there, and nothing is deleted in
+    /// directories behind links.
     #[must_use]
     pub fn follow(mut self, follow: impl Into<Permission>) -> Self {
         self.options.follow = follow.into();
         self
     }
 
-    /// Counts anything that is left out as a failure.
+    /// Counts skipped entries as failures.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.options.strict = strict;
         self
     }
 
-    /// Leaves out files and directories by patterns.
+    /// Excludes files and directories by patterns.
     #[must_use]
     pub fn exclude(mut self, exclude: Exclude) -> Self {
         self.options.exclude = Arc::new(exclude);
         self
     }
 
-    /// The receiver has called, and this side listens.
+    /// Sends to a receiver that has called this side.
     #[must_use]
     pub fn to_caller(mut self) -> Self {
         self.options.service = Service::FilesToCaller;
         self
     }
 
-    /// Tells `observer` everything before it becomes an event. It is called from several threads, and may end the session
+    /// Passes everything to `observer` before it becomes an event. The observer is called from several threads, and can end the session
     /// ([`Observer::is_recorded`]).
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
@@ -114,8 +114,8 @@ impl Sender {
         self
     }
 
-    /// Begins to send everything below `roots` over `session`, which nothing was written to or read from yet. It ends when the receiver has
-    /// confirmed each hash, or said why not.
+    /// Starts sending everything below `roots` over `session`, from which nothing has been read or written. The transfer ends when the
+    /// receiver has answered every file.
     pub fn send<T: Transport>(&self, session: T, roots: Vec<Root>) -> Transfer {
         let (observer, events) = Events::new(self.observer.clone());
         let (options, canceller) = (self.options.clone(), Canceller::new());

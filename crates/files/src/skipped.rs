@@ -1,47 +1,47 @@
-//! Entries that are left out on purpose.
+//! Entries that are skipped on purpose.
 
-/// Something that a sender leaves out on purpose, or sends as something else.
+/// Kind of entry that a sender skips on purpose, or sends in another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
     /// A symbolic link inside a directory.
     Link,
-    /// A symbolic link that does not stay inside of what is sent.
+    /// A symbolic link that leaves the sent tree.
     LinkOutside,
-    /// A link behind more others than a sender holds.
+    /// A link beyond the sender's limit.
     LinkBeyond,
-    /// A directory that is met again within itself, behind a symbolic link that is followed.
+    /// A directory that contains itself through a followed symbolic link.
     Loop,
-    /// Another name of a file that is sent, by itself.
+    /// A hard link of a sent file, sent as a separate file.
     Copy,
-    /// Another name of a file, behind more of them than a sender remembers.
+    /// A hard link beyond the sender's limit, sent as a separate file.
     CopyBeyond,
     /// A socket, pipe or device.
     Special,
-    /// A receiver's unfinished file.
+    /// A partial file of a receiver.
     Unfinished,
-    /// A file that the user excludes.
+    /// A file that matches `--exclude`.
     Excluded,
-    /// Content written behind the end that a file had when it was opened.
+    /// Content appended to a file after it was opened.
     Growth,
-    /// Another file system that is mounted where something would be deleted.
+    /// A mount point within a directory to be deleted.
     Mounted,
-    /// A transfer that is under way where something would be deleted.
+    /// A transfer in progress within a directory to be deleted.
     UnderWay,
-    /// A directory which would be deleted, and in which something stays.
+    /// A directory that could not be deleted because it is not empty.
     NotEmpty,
 }
 
 impl Skipped {
-    /// Why, for programs.
+    /// Identifier for JSON.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Link => "a symbolic link: --links keeps it if it leads inside of what is sent",
+            Self::Link => "a symbolic link, and links are not kept",
             Self::LinkOutside => {
                 "a symbolic link whose target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent"
             }
             Self::Loop => "a directory that is met again within itself, behind a symbolic link",
             Self::LinkBeyond => "there are more links than can be sent at once: send the tree in parts",
-            Self::Copy => "another name of a file that is sent, sent as a file of its own: --links keeps it",
+            Self::Copy => "another hard link of a sent file, sent as a separate file",
             Self::CopyBeyond => {
                 "sent as a file of its own: more files have further names than can be told apart; send the tree in parts"
             }
@@ -55,20 +55,20 @@ impl Skipped {
         }
     }
 
-    /// True if the receiver thereby lacks something that is here and that nobody has asked to leave out.
+    /// True if the receiver lacks something that the user did not exclude.
     pub const fn is_left_out(self) -> bool {
         !matches!(self, Self::Excluded | Self::Mounted | Self::UnderWay | Self::NotEmpty)
     }
 
-    /// True if it is at the receiver all the same, in another form.
+    /// True if the receiver has the content in another form.
     pub(crate) const fn is_sent(self) -> bool {
         matches!(self, Self::Growth | Self::Copy | Self::CopyBeyond)
     }
 
-    /// For people: what happened to this number of them.
+    /// Sentence about this number of skipped entries.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
-            Self::Link => ("symbolic link was skipped without --links", "symbolic links were skipped without --links"),
+            Self::Link => ("symbolic link was skipped", "symbolic links were skipped"),
             Self::LinkOutside => (
                 "symbolic link was skipped, because its target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent",
                 "symbolic links were skipped, because their targets are absolute, lead out of what is sent, have .. behind a name, or are no names that can be sent",
@@ -82,8 +82,8 @@ impl Skipped {
                 "links were skipped, because there are more than can be sent at once: send the tree in parts",
             ),
             Self::Copy => (
-                "further name of a file was sent as a file of its own without --links",
-                "further names of files were sent as files of their own without --links",
+                "further hard link of a file was sent as a separate file",
+                "further hard links of files were sent as separate files",
             ),
             Self::CopyBeyond => (
                 "file with further names was sent by itself, because there are too many of them: send the tree in parts",
@@ -115,10 +115,10 @@ impl Skipped {
     }
 }
 
-/// Why nothing is deleted after something has failed: it may be the only copy of what was to be sent.
+/// Reason why nothing is deleted after a failure: the old file may be the only copy of the failed one.
 pub(crate) const SKIPPED_AFTER_FAILURE: &str =
     "nothing was deleted, because something could not be read or stored: see the reasons above, and send again";
 
-/// Why nothing is deleted of very large trees.
+/// Reason why nothing is deleted in very large trees.
 pub(crate) const SKIPPED_BEYOND: &str =
     "nothing was deleted, because more than a million directories were sent: send them in parts";

@@ -14,15 +14,15 @@ pub enum Bottleneck {
     SenderDisk,
     /// Writing and hashing at the receiver.
     ReceiverDisk,
-    /// The path, or the rate it is used at.
+    /// The path, or the sending rate.
     Path,
 }
 
 impl Bottleneck {
-    /// A side whose disk thread is busy for this share of the time is what the other parts wait for.
+    /// Share of time from which a side's busy disk thread counts as the bottleneck.
     const BUSY: f64 = 0.8;
 
-    /// From the time each disk thread was busy during `elapsed`.
+    /// Bottleneck, from the busy times of the disk threads during `elapsed`.
     pub fn of(elapsed: Duration, sender_disk: Duration, receiver_disk: Duration) -> Self {
         let busy = elapsed.mul_f64(Self::BUSY);
         if receiver_disk >= busy && receiver_disk >= sender_disk {
@@ -34,7 +34,7 @@ impl Bottleneck {
         }
     }
 
-    /// For people.
+    /// Description for display.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::SenderDisk => "the sender's disk",
@@ -49,18 +49,18 @@ impl Bottleneck {
 pub struct Snapshot {
     /// Bytes of content that reached the receiver.
     pub done_bytes: u64,
-    /// Bytes found so far to be sent; `None` at the receiver, which is not told.
+    /// Bytes found so far to be sent; `None` at the receiver, which does not know.
     pub total_bytes: Option<u64>,
-    /// True if the file trees were searched to their ends, so that the total is final.
+    /// True if the search is complete, so that the total is final.
     pub total_is_final: bool,
-    /// Since the connection was handed over.
+    /// Time since the connection was handed over.
     pub elapsed: Duration,
-    /// The transport's figures of the path.
+    /// Path statistics of the transport.
     pub path: Option<PathSample>,
     /// The likely bottleneck.
     pub bottleneck: Option<Bottleneck>,
-    /// Since the last frame of the peer.
+    /// Time since the last frame of the peer.
     pub silence: Duration,
-    /// Since the last datagram of the peer; 0 if the transport does not count them.
+    /// Time since the last datagram of the peer; 0 if the transport does not count them.
     pub unheard: Duration,
 }

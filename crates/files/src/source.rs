@@ -1,5 +1,4 @@
-//! The sender's file trees: found by one thread, opened and numbered by another, and read, hashed and encoded for each stream by one of its
-//! own.
+//! Sender's file trees: one thread searches, another opens and numbers, and one per stream reads, hashes and encodes.
 
 mod beside;
 mod delta;
@@ -35,7 +34,7 @@ use super::beneath::{Kind, Status};
 use super::{EntryKind, EntryOutcome, Observer, Report, Skipped, basis};
 use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
-/// State that the threads and the connection's tasks share.
+/// State shared by the threads and the connection's tasks.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Content of the files found so far, bytes.
@@ -46,16 +45,16 @@ pub(crate) struct Shared {
     disk_us: [AtomicU64; FILE_STREAMS_MAX as usize + 1],
     /// The session's counts so far.
     pub report: Mutex<Report>,
-    /// Entries that may be begun before others are answered.
+    /// Permits for entries without a verdict.
     unanswered: Semaphore,
-    /// Files that are being read.
+    /// Files being read.
     reading: ReadingFiles,
-    /// Files that wait to be.
+    /// Files waiting to be read.
     jobs: Jobs,
 }
 
 impl Shared {
-    /// Nothing happened yet.
+    /// Creates the state of a new session.
     pub(crate) fn new() -> Self {
         Self {
             total_bytes: AtomicU64::new(0),
@@ -68,40 +67,40 @@ impl Shared {
         }
     }
 
-    /// The receiver does not want the rest of this entry.
+    /// Records that the receiver rejects the rest of this entry.
     pub(crate) fn refuse(&self, index: u32) {
         self.reading.refuse(index);
     }
 
-    /// The receiver wants an offered file, of which it has an older version if `known` has its chunks. True if it was offered.
+    /// Records that the receiver wants an offered file; `known` has the chunks of its older version. True if the file was offered.
     pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
         self.jobs.want(index, known)
     }
 
-    /// True if a file is offered, and not answered yet.
+    /// True if the file's offer is unanswered.
     pub(super) fn is_offered(&self, index: u32) -> bool {
         self.jobs.is_offered(index)
     }
 
-    /// The receiver has answered an offered file; its length and hash, if it was offered and not wanted before.
+    /// Takes the answer to an unwanted offer; returns the file's length and hash if it was offered.
     pub(super) fn answer_offer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
         self.jobs.answer(index)
     }
 
-    /// The receiver has compared what it has of a file. True if that file is being read.
+    /// Records the receiver's comparison of a partial file. True if that file is being read.
     ///
     /// # Errors
-    /// It cannot have.
+    /// Fails for an impossible comparison.
     pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
         self.reading.checked(index, end, differ)
     }
 
-    /// Content that need not be sent.
+    /// Subtracts content that need not be sent from the total.
     pub(super) fn spare(&self, bytes: u64) {
         self.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// An entry has its verdict, so that another one may be begun.
+    /// Frees the place of an entry that got its verdict.
     pub(crate) fn answered(&self) {
         self.unanswered.add_permits(1);
     }
@@ -111,19 +110,19 @@ impl Shared {
         self.unanswered.try_acquire().expect("there is room").forget();
     }
 
-    /// Nobody hears verdicts any more.
+    /// Ends the session: verdicts are no longer read.
     pub(crate) fn close(&self) {
         self.unanswered.close();
         self.reading.close();
         self.jobs.close();
     }
 
-    /// Counts one entry's end.
+    /// Counts an entry's outcome.
     pub(crate) fn count(&self, outcome: &EntryOutcome) {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
     }
 
-    /// Longest time that the disk has kept one stream busy: streams wait for it at the same time.
+    /// Longest busy time over the streams' disk threads, which run in parallel.
     pub(crate) fn disk_time(&self) -> Duration {
         let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
         Duration::from_micros(longest_us.unwrap_or_default())
@@ -145,40 +144,40 @@ impl Default for Shared {
     }
 }
 
-/// Steps of the reading threads, for each entry in order; each precedes its frames on the way.
+/// Steps of the reading threads, for each entry in order; each event precedes its frames.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The entry's first frame was encoded.
     Entry {
-        /// Its ordinal.
+        /// Ordinal of the entry.
         index: u32,
-        /// For messages.
+        /// Name for messages.
         name: String,
         /// Its kind.
         kind: EntryKind,
     },
     /// The file was sent in full.
     Sent {
-        /// Its ordinal.
+        /// Ordinal of the file.
         index: u32,
         /// Its size as sent.
         bytes: u64,
-        /// Bytes of that which the receiver copies from its older version.
+        /// Bytes that the receiver copies from its older version.
         copied_bytes: u64,
-        /// Bytes of that which it has had from an earlier session.
+        /// Bytes that the receiver had from an earlier session.
         resumed_bytes: u64,
-        /// BLAKE3 of what was sent.
+        /// BLAKE3 of the sent content.
         hash: blake3::Hash,
-        /// True if the file was longer by then than the content that was sent.
+        /// True if the file had grown beyond the sent content.
         has_grown: bool,
     },
-    /// There are no more entries.
+    /// All entries have been started.
     AllBegun,
     /// The file was given up.
     GaveUp {
-        /// Its ordinal.
+        /// Ordinal of the file.
         index: u32,
-        /// Why.
+        /// Reason, as a sentence.
         sentence: String,
     },
 }
@@ -188,7 +187,7 @@ pub(crate) enum Event {
 pub(crate) struct Chunk {
     /// The frames.
     pub bytes: Vec<u8>,
-    /// True if they end inside a file of which more may take long to come.
+    /// True if the frames end within a file whose next data may take long.
     pub is_live: bool,
 }
 
@@ -197,11 +196,11 @@ pub(crate) struct Chunk {
 pub(super) struct Feed {
     /// The chunks.
     pub chunks: mpsc::Receiver<Chunk>,
-    /// Takes their memory back.
+    /// Channel that returns the chunks' buffers.
     pub spare: std::sync::mpsc::Sender<Vec<u8>>,
 }
 
-/// The other side went away; what it has to say about that counts, not this.
+/// The session has ended; the cause is reported elsewhere.
 struct Stopped;
 
 fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
@@ -216,16 +215,16 @@ fn skip(shared: &Shared, observer: &dyn Observer, path: &Path, what: Skipped) {
     observer.skipped(&printable_path(path), what);
 }
 
-/// With the metadata that it has now.
+/// Updates an entry with current metadata.
 fn entry_of(entry: &Entry, status: &Status) -> Entry {
     let is_directory = status.kind == Kind::Directory;
     Entry {
         mode: (entry.mode & HAS_MORE_NAMES) | (status.mode & 0o777),
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,
-        // A receiver needs room for these bytes only: holes take none.
+        // A receiver needs space for the allocated bytes only: holes take none.
         size_hint_bytes: if is_directory { 0 } else { status.len.min(status.allocated_bytes) },
-        // Files which the system makes as they are read seem to be empty.
+        // Generated files, such as those of /proc, report length 0.
         len: Some(status.len).filter(|len| !is_directory && *len > 0),
         ..entry.clone()
     }

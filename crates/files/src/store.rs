@@ -1,10 +1,9 @@
-//! The output directory of a receiver: unfinished files under temporary names, finished ones renamed into place.
+//! Output directory of a receiver: partial files under temporary names, finished ones renamed into place.
 //!
-//! Everything is made, renamed, removed and given its mode and time through descriptors of directories below the output
-//! directory, which is opened once ([`super::beneath`]). So neither a peer nor another user of this machine who can rename
-//! what is in there leads a write elsewhere: an entry behind a symbolic link is refused, and a file goes to the directory
-//! in which it was begun, whatever has that directory's name by then. Nothing that is stored may be written by group or
-//! others, unless the user asks for the sender's modes.
+//! Every operation uses directory descriptors below the output directory, which is opened once ([`super::beneath`]). So neither a peer nor
+//! a local user who can rename entries there redirects a write: an entry behind a symbolic link is refused, and a file goes to the
+//! directory in which it began, whatever that is called now. Stored files are not writable by group or others, unless the user requests the
+//! sender's modes.
 
 mod abandoned;
 mod active;
@@ -61,41 +60,41 @@ use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::permission::Permission;
 use dfcp_framing::human_bytes;
 
-/// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
+/// Permission bits that a peer may set: read, write and execute. Set-user-id and similar are never granted.
 const MODE_MASK: u32 = 0o777;
 
-/// Write bits of group and others: with them, other users decide the content of a file or directory.
+/// Write bits of group and others, with which other users could change a file or directory.
 pub const OTHERS_WRITE: u32 = 0o022;
 
-/// Options of storing, by the user of a receiver. Without any, nothing is overwritten or deleted.
+/// Options of a receiver's store. By default nothing is overwritten or deleted.
 #[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// Files that exist are replaced by those of the same name with another content. Asked about each such name, when it comes and again when it is
-    /// complete. Modes and times of directories that exist are set only if it is given for everything.
+    /// Replace existing files by different content of the same name. Asked about each such name, when the file begins and when it is
+    /// complete. Modes and times of existing directories are set only if this is given for every name.
     pub replace: Permission,
-    /// Every file is flushed to the disk before it counts as stored.
+    /// Flush every file to the disk before it counts as stored.
     pub sync: bool,
-    /// Modes are those of the sender, not narrowed by the umask and not kept from others' writing.
+    /// Use the sender's modes, without the umask and with others' write bits.
     pub preserve_modes: bool,
-    /// The most that one session may store, bytes of content.
+    /// Limit on the content that one session may store, bytes.
     pub session_bytes_max: Option<u64>,
-    /// Unfinished files are kept for their senders to resume.
+    /// Keep partial files for resumption by their senders.
     pub keep_unfinished: bool,
-    /// Every sender may learn whether it has a file which is here, not only the one that sent it.
+    /// Let every sender learn whether this side has the same file, not only the sender that stored it.
     pub allow_update: bool,
-    /// Files that a sender does not have in a directory that it sends may be deleted, if it says so. Asked about each file, link and empty
-    /// directory, and not by a sender that only asks what would be deleted.
+    /// Delete files that a sender lacks in the directories it sends, if it requests that. Asked about each file, link and empty directory,
+    /// but not in a dry run.
     pub allow_delete: Permission,
 }
 
-/// An output directory.
+/// Output directory.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     root: Arc<Directory>,
     options: StoreOptions,
     mode_mask: u32,
-    /// Each file that waits to be durable, and each directory that is open for one, in whatever session, has a clone.
+    /// Cloned by each file that waits for a flush, and each directory open for one, over all sessions.
     held: Arc<()>,
     held_max: usize,
     together: Together,
@@ -104,7 +103,7 @@ pub struct Store {
     open_directories: Arc<OpenDirectories>,
 }
 
-/// A directory that an entry has asked for.
+/// Directory created for an entry, or found.
 #[derive(Debug)]
 pub(crate) struct Made {
     open: OpenDirectory,
@@ -112,10 +111,10 @@ pub(crate) struct Made {
 }
 
 impl Store {
-    /// Opens `output`, creating it if it is missing, and tries whether it can be written to.
+    /// Opens `output`, creating it if missing, and checks that it is writable.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub fn open(output: &Path, options: StoreOptions) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -132,8 +131,8 @@ impl Store {
         let found = Directory::open(&path, resolution)?;
         let root = found.directory(Path::new(""))?;
         let probed = Changed::default().share(Path::new(""), found, &held)?;
-        // The umask cannot be read without changing it for a moment, also for other threads; a file that is made tells it,
-        // and what an access-control list of the directory makes of it.
+        // Reading the umask would change it briefly for all threads; the mode of a probe file reveals it, with the effect of a directory's
+        // ACL.
         let (probe, _temporary) = Temporary::create(&probed, MODE_MASK)?;
         let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
@@ -147,21 +146,20 @@ impl Store {
     /// The permission bits of the output directory itself.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub fn directory_mode(&self) -> io::Result<u32> {
         Ok(self.root.own_status()?.mode)
     }
 
-    /// The directory, absolute.
+    /// Absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directory `name` unless it is there. Its name is noted in `changed` at once: what is in it is confirmed
-    /// before it is finished.
+    /// Creates the directory `name` unless it exists. `changed` records it at once: its content is confirmed before it is finished.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Fails if the directory cannot be used.
     pub(crate) fn make_directory(
         &self,
         name: &RelativeName,
@@ -170,7 +168,7 @@ impl Store {
     ) -> Result<Made, Failure> {
         let (place, last) = self.place(name, changed)?;
         let parent = place.directory();
-        // Its owner writes to it until it is finished; others never get more than they have then.
+        // The owner writes to it until it is finished; others never get more rights than then.
         let made = parent.make_directory(last, self.mode(entry) | 0o700);
         let is_new = match made {
             Ok(()) => true,
@@ -193,11 +191,10 @@ impl Store {
         Ok(Made { open, set_metadata: is_new || self.options.replace.is_always() })
     }
 
-    /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
-    /// are noted in any case.
+    /// Sets a directory's metadata after the last write to it, if permitted. Records its names and itself for the flush in any case.
     ///
     /// # Errors
-    /// Why they cannot be set, or it is not there any more.
+    /// Fails if the metadata cannot be set, or the directory has disappeared.
     fn finish_directory(
         &self,
         name: &RelativeName,
@@ -214,7 +211,7 @@ impl Store {
             if place.identity() != made.open.identity {
                 return Err(io::Error::other("another directory has its name now"));
             }
-            // Before it has its mode, which may forbid to read it.
+            // Open it before setting a mode that may forbid reading.
             let readable = if self.options.sync { place.directory().flushable()? } else { None };
             if made.set_metadata {
                 place.directory().set_metadata(self.mode(entry), mtime(entry))?;
@@ -229,15 +226,15 @@ impl Store {
         finish(changed).map_err(|error| Failure::from_io("set the directory's time and mode", &error))
     }
 
-    /// The most that one session may store, bytes of content.
+    /// Limit on the content that one session may store, bytes.
     pub fn session_bytes_max(&self) -> Option<u64> {
         self.options.session_bytes_max
     }
 
-    /// Starts to receive the file `name`, which takes at least `announced_bytes` of the disk.
+    /// Starts the file `name`, which needs at least `announced_bytes` of disk space.
     ///
     /// # Errors
-    /// Why it could not be stored even if all its bytes came.
+    /// Fails if the file could not be stored even with all its content.
     pub(crate) fn begin(
         &self,
         name: &RelativeName,
@@ -248,7 +245,7 @@ impl Store {
         Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
-    /// Place of the file `name`, if it can be stored as far as is known before it comes.
+    /// Location of the file `name`, if it may be stored as far as is known beforehand.
     fn check<'a>(
         &self,
         name: &'a RelativeName,
@@ -268,7 +265,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::from_io("look it up", &error)),
         }
-        // Content is counted when it comes: others may need the space by then, or free some.
+        // Arriving content is counted later: the free space may change by then.
         match directory.free_bytes() {
             Ok(Some(free)) if announced_bytes > free => return Err(no_room(announced_bytes)),
             Ok(_) => {}
@@ -277,11 +274,11 @@ impl Store {
         Ok((place, destination))
     }
 
-    /// Verifies a file, compares it with the one that it may replace, and gives it its metadata. It gets its name by
-    /// [`Store::publish`]. No comparison outlives its session, which is `over` then.
+    /// Verifies a file, compares it with the one it may replace, and sets its metadata. [`Store::publish`] gives it its name. A comparison
+    /// stops when its session is `over`.
     ///
     /// # Errors
-    /// Why it is not stored; nothing is left behind then.
+    /// Fails if the file is not stored; nothing is left behind.
     pub(crate) fn finish(
         &self,
         mut staged: Staged,
@@ -308,21 +305,21 @@ impl Store {
         if let Some(sender) = &staged.sender
             && let Err(error) = set_sender(&staged.file, Some(sender.as_str()))
         {
-            // Without it the file is sent again where it would have been known to be unchanged.
+            // Without the attribute, an unchanged file may be sent again.
             tracing::debug!(%error, "which key has sent a file is not written down");
         }
         let finished = Finished { staged, _counted: Arc::clone(&self.held) };
         Ok(self.complete(finished, name, entry, over))
     }
 
-    /// The directory in which `name` is to be, shared with what else is done there, and its last component.
+    /// Parent directory of `name`, shared between operations, and the last component.
     fn place<'a>(&self, name: &'a RelativeName, changed: &mut Changed) -> Result<(Arc<Place>, &'a OsStr), Failure> {
         let (directory, last) = self.parent(name)?;
         let path = name.path().parent().unwrap_or_else(|| Path::new(""));
         Ok((self.share(path, directory, changed)?, last))
     }
 
-    /// The directory in which `name` is to be, and its last component.
+    /// Parent directory of `name`, and the last component.
     fn parent<'a>(&self, name: &'a RelativeName) -> Result<(Directory, &'a OsStr), Failure> {
         let path = name.path();
         let parent =
@@ -343,13 +340,13 @@ impl Store {
     }
 }
 
-/// `output` and what leads to it, as far as it is not there yet.
+/// Components of `output` that do not exist yet.
 fn missing(output: &Path) -> Vec<PathBuf> {
     let all = output.ancestors().filter(|path| !path.as_os_str().is_empty());
     all.take_while(|path| !path.exists()).map(Path::to_owned).collect()
 }
 
-/// Makes the names of directories which are `new` durable: what is stored in them is lost with them.
+/// Flushes the names of `new` directories, on which everything stored in them depends.
 fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     for directory in new {
         let parent =
@@ -369,7 +366,7 @@ pub(super) fn mismatch(received: u64, len: u64) -> Failure {
     Failure::new(FailureCode::Mismatch, sentence)
 }
 
-/// Without how much room there is, which is not the sender's business.
+/// Failure for a full disk, without the free space, which the sender need not know.
 fn no_room(announced_bytes: u64) -> Failure {
     let sentence = format!(
         "it takes {}, more than the receiver's disk has room for: free some space there and send again",
@@ -378,10 +375,10 @@ fn no_room(announced_bytes: u64) -> Failure {
     Failure::new(FailureCode::DiskFull, sentence)
 }
 
-/// More than one sender may store in a session, or leave unfinished in all.
+/// Failure for content above the limit of a session, including its partial files.
 pub(crate) fn too_much(bytes_max: u64) -> Failure {
     let sentence = format!(
-        "the receiver takes {} from one sender and this would be more: send less, or ask for a larger --max-bytes there",
+        "the receiver accepts at most {} from one sender: send less, or ask for a larger limit there",
         human_bytes(bytes_max)
     );
     Failure::new(FailureCode::DiskFull, sentence)

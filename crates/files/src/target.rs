@@ -1,4 +1,4 @@
-//! Target of a receiver: a directory, or its standard output, for one file.
+//! Target of a receiver: a directory, or standard output for one file.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ use super::store::{
 /// Target of the files of a session.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Below an output directory.
+    /// Files below an output directory.
     Directory(Arc<Store>),
-    /// To a stream, which takes one file.
+    /// One file to a stream.
     Stream(Arc<OneFile>),
 }
 
-/// A stream for one file of one sender.
+/// Stream for one file of one sender.
 pub struct OneFile {
-    /// Until a file has come.
+    /// Writer; `None` once a file has used it.
     writer: Mutex<Option<Box<dyn Write + Send>>>,
     bytes_max: Option<u64>,
 }
 
-/// A file on its way to the stream. Bytes written cannot be taken back.
+/// File being written to the stream. Written bytes cannot be undone.
 pub(crate) struct Writing {
     writer: Box<dyn Write + Send>,
     hasher: blake3::Hasher,
@@ -43,12 +43,12 @@ impl From<Arc<Store>> for Target {
 }
 
 impl Target {
-    /// One file goes to `writer`, of at most `bytes_max` bytes.
+    /// Target of one file of at most `bytes_max` bytes.
     pub fn stream(writer: impl Write + Send + 'static, bytes_max: Option<u64>) -> Self {
         Self::Stream(Arc::new(OneFile { writer: Mutex::new(Some(Box::new(writer))), bytes_max }))
     }
 
-    /// The most that one session may store, bytes of content.
+    /// Limit on the content that one session may store, bytes.
     pub fn session_bytes_max(&self) -> Option<u64> {
         match self {
             Self::Directory(store) => store.session_bytes_max(),
@@ -65,7 +65,7 @@ impl Target {
         self.store()?.make_directory(name, entry, changed)
     }
 
-    /// Starts to receive a file, or resumes one.
+    /// Begins or resumes a file.
     pub(super) fn begin(
         &self,
         owner: Option<&Owner>,
@@ -98,17 +98,17 @@ impl Target {
         self.store().map_or_else(|_| Vec::new(), |store| store.unfinished(owner))
     }
 
-    /// Those that it may resume.
+    /// Partial files that the sender may resume.
     pub(super) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
-    /// True if something of this name is there that may be replaced.
+    /// True if the name exists and may be replaced.
     pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
         self.store().is_ok_and(|store| store.would_replace(name))
     }
 
-    /// True if files that the sender does not have may be deleted.
+    /// True if deletion may be permitted.
     pub(super) fn deletes(&self) -> bool {
         self.store().is_ok_and(Store::deletes)
     }
@@ -157,7 +157,7 @@ impl Target {
         self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch, changed))
     }
 
-    /// The output directory, if there is one.
+    /// Store of the output directory; fails for a stream.
     pub(super) fn store(&self) -> Result<&Store, Failure> {
         match self {
             Self::Directory(store) => Ok(store),
@@ -167,10 +167,10 @@ impl Target {
 }
 
 impl OneFile {
-    /// Starts the file `name`.
+    /// Begins the file `name`.
     ///
     /// # Errors
-    /// It is not the first, or in a directory.
+    /// Fails if the file is not the first, or lies in a directory.
     pub(super) fn begin(&self, name: &RelativeName) -> Result<Writing, Failure> {
         if name.components().count() > 1 {
             return Err(one_only());
@@ -184,16 +184,16 @@ impl Writing {
     /// Appends `data`.
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// Fails if the data cannot be written.
     pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
         self.hasher.update(data);
         self.writer.write_all(data).map_err(|error| Failure::from_io("write to its standard output", &error))
     }
 
-    /// Verifies what was written.
+    /// Verifies the written content.
     ///
     /// # Errors
-    /// It is not what was sent, or could not be written.
+    /// Fails if the content differs from the sent one, or could not be written.
     pub(super) fn finish(mut self, len: u64, hash: &[u8; HASH_BYTES]) -> Result<(), Failure> {
         self.writer.flush().map_err(|error| Failure::from_io("write to its standard output", &error))?;
         let received = self.hasher.count();

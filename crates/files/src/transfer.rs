@@ -1,4 +1,4 @@
-//! A transfer under way.
+//! Transfer in progress.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use crate::report::Report;
 /// Future of a whole session.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Report, TransferError>> + Send>>;
 
-/// One session of a transfer: a stream of [`Event`]s, and its [`Report`] at the end.
+/// Session of a transfer: a stream of [`Event`]s that ends with a [`Report`].
 ///
-/// Nothing happens unless it is polled, by [`Transfer::next`] (or as a [`Stream`]) or [`Transfer::finish`]. Dropped before its end, it resets its
-/// connection: what is complete stays at the receiver, which may also keep the beginnings of files to be resumed. To tell the other side why,
-/// use [`Transfer::canceller`].
+/// Polling drives the transfer, by [`Transfer::next`] (or as a [`Stream`]) or [`Transfer::finish`]. Dropping it early resets the
+/// connection: complete files stay at the receiver, which may also keep partial files. To give the other side the reason, use
+/// [`Transfer::canceller`].
 pub struct Transfer {
     work: Option<Work>,
     outcome: Option<Result<Report, TransferError>>,
@@ -27,7 +27,7 @@ pub struct Transfer {
     canceller: Canceller,
 }
 
-/// Ends a transfer from anywhere. Cheap to clone.
+/// Handle that cancels a transfer from anywhere. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
@@ -36,15 +36,15 @@ impl Canceller {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Asks the transfer to end: a receiver confirms what is complete and tells its sender that it was stopped
-    /// ([`TransferError::Stopped`]), a sender breaks its connection off ([`TransferError::Cancelled`]). Either may be resumed by another session.
+    /// Cancels the transfer: a receiver confirms complete files and tells its sender that it stopped ([`TransferError::Stopped`]); a sender
+    /// aborts its connection ([`TransferError::Cancelled`]). Another session may resume either.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
 
-    /// Completes once it was asked for.
+    /// Completes on cancellation.
     pub(crate) async fn cancelled(&self) {
-        // The sender of the request lives as long as this.
+        // The watch sender is a field of this value, so the wait cannot fail.
         let _ = self.0.subscribe().wait_for(|&asked| asked).await;
     }
 }
@@ -54,12 +54,12 @@ impl Transfer {
         Self { work: Some(work), outcome: None, events, canceller }
     }
 
-    /// Goes on with the transfer until its next event; `None` when it has ended, as [`Transfer::finish`] then says.
+    /// Drives the transfer to its next event; `None` at the end, whose result [`Transfer::finish`] returns.
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// As [`Transfer::next`].
+    /// Polls for the next event, as [`Transfer::next`].
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Some(event));
@@ -69,33 +69,33 @@ impl Transfer {
             (self.work, self.outcome) = (None, Some(outcome));
             return Poll::Ready(self.events.try_recv().ok());
         }
-        // The work may have sent an event just now.
+        // The work may have sent an event in this poll.
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(event)),
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
 
-    /// Goes on to the end without further events.
+    /// Drives the transfer to its end, discarding events.
     ///
     /// # Errors
-    /// The session broke, was refused or cancelled. What was confirmed before stays; nothing is known of files without an outcome.
-    /// Files which failed on their own are in the report instead. [`TransferError::may_be_resumed`] says if another session may go on.
+    /// Fails if the session broke, was refused or cancelled. Confirmed files stay; the fate of files without an outcome is unknown.
+    /// Failures of single files are in the report. [`TransferError::may_be_resumed`] tells whether another session may continue.
     pub async fn finish(mut self) -> Result<Report, TransferError> {
         self.events.close();
         while self.events.try_recv().is_ok() {}
         match (self.outcome, self.work) {
             (Some(outcome), _) => outcome,
             (None, Some(work)) => work.await,
-            // One of the two is there from the beginning to the end.
+            // Work or result exists at any time.
             (None, None) => Err(TransferError::DiskThread),
         }
     }
 
-    /// As [`Transfer::finish`]; once `stop` completes, the transfer is cancelled.
+    /// Drives the transfer as [`Transfer::finish`] does; `stop` cancels it.
     ///
     /// # Errors
-    /// As [`Transfer::finish`].
+    /// Fails as [`Transfer::finish`] does.
     pub async fn finish_unless(self, stop: impl Future<Output = ()>) -> Result<Report, TransferError> {
         let canceller = self.canceller.clone();
         let finish = self.finish();
@@ -109,7 +109,7 @@ impl Transfer {
         }
     }
 
-    /// Ends this transfer from elsewhere.
+    /// Handle that cancels this transfer.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()

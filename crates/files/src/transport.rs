@@ -1,4 +1,4 @@
-//! Interface between the commands and a connection: bytes both ways, and figures about the path.
+//! Interface between the commands and a connection: bytes both ways, and path statistics.
 
 mod connection;
 mod found;
@@ -21,56 +21,56 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub use self::found::{FoundRate, Losses, Phase};
 use crate::seal::Seal;
 
-/// Source symbols sent before a loss is shown. The transport's estimate starts from a guess of 5 %, worth 100 datagrams:
-/// after a thousand it is at most half a percentage point off on its account, and soon not at all.
+/// Source symbols sent before a loss is shown. The transport's estimate starts from a prior of 5 % worth 100 datagrams: after a thousand
+/// its bias is at most half a percentage point.
 const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
 
 /// IP bytes sent before overhead and waste are shown to people.
 const SURPLUS_EVIDENCE_BYTES: u64 = 1_000_000;
 
-/// One end's figures of the path at one moment.
+/// Path statistics of one end at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PathSample {
     /// The transport's estimate of the loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
     pub loss: Option<f64>,
-    /// The share of the peer's datagrams that did not come, 0 to 1, give or take 1 %; `None` until there were enough to tell.
+    /// Share of the peer's datagrams that were lost, 0 to 1, within 1 %; `None` until enough were counted.
     pub incoming_loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
-    /// Queueing delay of this end's datagrams, ms, whoever fills the queue; `None` while it is unknown.
+    /// Queueing delay of this end's datagrams, ms, including cross traffic; `None` while unknown.
     pub queue_ms: Option<f64>,
-    /// Findings of the automatic rate; `None` with another one.
+    /// State of the automatic rate; `None` for other rates.
     pub found: Option<FoundRate>,
     /// Datagrams sent by this end, of every kind.
     pub datagrams_sent: u64,
     /// Data datagrams among them, by reason.
     pub data_datagrams: DataDatagrams,
-    /// Data datagrams which arrived and were not needed, as the peer reports; see [`PathSample::waste`].
+    /// Data datagrams that arrived and were not needed, as the peer reports; see [`PathSample::waste`].
     #[serde(skip)]
     pub wasted: Wasted,
     /// Bytes of the IP packets sent by this end.
     pub ip_bytes_sent: u64,
     /// Bytes of this end's stream which the peer has acknowledged.
     pub bytes_acknowledged: u64,
-    /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more.
+    /// Rate that the path carried, bit/s of IP packets, if this end offered more.
     pub carried_rate_bps: Option<u64>,
-    /// ECN marks of this end's datagrams on arrival at the other one; `None` while none has come with a mark. Not told to the other end.
+    /// ECN marks on this end's datagrams at the other end; `None` without any. Known to this end only.
     pub marks: Option<Marks>,
-    /// Bytes of the largest IP packets which this end sends data in; not told to the other end.
+    /// Size of the largest IP packets with data, bytes; known to this end only.
     pub packet_bytes: Option<u16>,
 }
 
 /// Datagrams by the ECN field of their IP packets on arrival (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Marks {
-    /// With CE: a queue on the path has marked them.
+    /// Packets with CE: marked by a queue on the path.
     pub ce: u64,
-    /// With ECT(0) or ECT(1), as they were sent.
+    /// Packets with ECT(0) or ECT(1): unmarked.
     pub ect: u64,
 }
 
 impl Marks {
-    /// `None` if none has come with a mark.
+    /// Counts of marks; `None` without any.
     pub fn known(ce: u64, ect: u64) -> Option<Self> {
         (ce > 0 || ect > 0).then_some(Self { ce, ect })
     }
@@ -80,7 +80,7 @@ impl Marks {
         Self { ce: self.ce.saturating_sub(ce), ect: self.ect.saturating_sub(ect) }
     }
 
-    /// The share which queues have marked.
+    /// Share of packets that queues have marked.
     fn marked(self) -> f64 {
         self.ce as f64 / self.ce.saturating_add(self.ect).max(1) as f64
     }
@@ -91,79 +91,77 @@ impl Marks {
 pub struct DataDatagrams {
     /// Source symbols; none in the classic profile.
     pub source: u64,
-    /// Repair symbols which were known to be needed; all of classic's.
+    /// Repair symbols sent against known losses; in classic, all data datagrams.
     pub repair: u64,
-    /// Repair symbols sent into idle time, to save a round trip.
+    /// Repair symbols sent in idle time, to save a round trip.
     pub proactive: u64,
-    /// Repair symbols sent to make a silent peer speak.
+    /// Repair symbols sent to elicit a report from a silent peer.
     pub probe: u64,
 }
 
 impl DataDatagrams {
-    /// All of them.
+    /// Sum of all kinds.
     pub fn total(&self) -> u64 {
         [self.source, self.repair, self.proactive, self.probe].into_iter().fold(0, u64::saturating_add)
     }
 }
 
-/// Data datagrams which arrived and were not needed, by cause.
+/// Data datagrams that arrived and were not needed, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wasted {
-    /// Linearly dependent on what was there.
+    /// Linearly dependent on earlier symbols.
     pub dependent: u64,
-    /// Came for a block which was decoded.
+    /// Arrived after their block was decoded.
     pub late: u64,
-    /// Had no place at the receiver.
+    /// Dropped by the receiver for lack of room.
     pub refused: u64,
 }
 
-/// Data datagrams sent in vain, for programs.
+/// Wasted data datagrams, for JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Waste {
-    /// Data datagrams which arrived and were not needed, as a share of all data datagrams sent.
+    /// Data datagrams that arrived and were not needed, as a share of all sent.
     pub share: f64,
-    /// Of them: linearly dependent on what was there.
+    /// Wasted datagrams linearly dependent on earlier symbols.
     pub dependent: u64,
-    /// Of them: came for a block which was decoded.
+    /// Wasted datagrams that arrived after their block was decoded.
     pub late: u64,
-    /// Of them: had no place at the receiver.
+    /// Wasted datagrams dropped by the receiver for lack of room.
     pub refused: u64,
-    /// All data datagrams sent.
+    /// Data datagrams sent.
     pub data_datagrams: u64,
-    /// Among these: repair symbols sent into idle time, to save a round trip, whether or not they were needed.
+    /// Repair symbols sent in idle time, to save a round trip, needed or not.
     pub proactive: u64,
-    /// Among these: repair symbols sent to make a silent peer speak.
+    /// Repair symbols sent to elicit a report from a silent peer.
     pub probe: u64,
 }
 
 impl PathSample {
-    /// A loss estimate worth showing: `None` until enough was sent for it to be more than its first guess, and in the
-    /// classic profile, which has neither source symbols nor an estimate.
+    /// Loss estimate worth showing: `None` until it outweighs its prior, and in the classic profile, which has no estimate.
     pub fn evident_loss(estimate: f64, source_symbols_sent: u64) -> Option<f64> {
         (source_symbols_sent >= LOSS_EVIDENCE_DATAGRAMS).then_some(estimate)
     }
 
-    /// Share of the datagrams which the peer numbered that did not come; the peer skips one number in 128.
+    /// Share of the peer's numbered datagrams that were lost; the peer skips one number in 128.
     pub fn evident_incoming_loss(missing: u64, received: u64) -> Option<f64> {
         let numbered = missing.saturating_add(received);
         let lost = missing.saturating_sub(numbered / 128);
         (numbered >= LOSS_EVIDENCE_DATAGRAMS).then(|| lost as f64 / numbered as f64)
     }
 
-    /// IP bytes sent beyond the stream's acknowledged ones, as a share of those: headers, repair for the loss and waste
-    /// together, and while data are under way, those too. `None` until anything was acknowledged.
+    /// IP bytes sent beyond the acknowledged stream bytes, as a share of the latter: headers, repair and waste, and data in flight. `None`
+    /// before the first acknowledgement.
     pub fn overhead(&self) -> Option<f64> {
         let share = || (self.ip_bytes_sent as f64 / self.bytes_acknowledged as f64 - 1.0).max(0.0);
         (self.bytes_acknowledged > 0).then(share)
     }
 
-    /// Data datagrams sent in vain; `None` until anything was acknowledged, and in the classic profile, whose receivers do not report
-    /// it.
+    /// Wasted data datagrams; `None` before the first acknowledgement, and in the classic profile, whose receivers do not report them.
     pub fn waste(&self) -> Option<Waste> {
         let (sent, Wasted { dependent, late, refused }) = (self.data_datagrams, self.wasted);
         let wasted = dependent.saturating_add(late).saturating_add(refused);
         (sent.source > 0 && self.bytes_acknowledged > 0).then(|| Waste {
-            // A peer's figures need not make sense.
+            // The peer's counts may be inconsistent.
             share: (wasted as f64 / sent.total() as f64).min(1.0),
             dependent,
             late,
@@ -174,7 +172,7 @@ impl PathSample {
         })
     }
 
-    /// Datagrams sent and wasted, and bytes acknowledged, since `earlier` on the same connection; loss and round-trip time as they are.
+    /// Increase of datagrams, waste and acknowledged bytes since `earlier` on the same connection; loss and RTT are copied.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (sent, before) = (self.data_datagrams, earlier.data_datagrams);
@@ -205,7 +203,7 @@ impl PathSample {
         }
     }
 
-    /// Rate found, queue, loss, overhead and waste for display, beside a goodput, as far as they are known: `loss 9.9 %`, ...
+    /// Known statistics for display beside a goodput: `loss 9.9 %`, ...
     pub fn describe(&self, goodput_bps: f64) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known =
@@ -213,13 +211,13 @@ impl PathSample {
         known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
-    /// The queue for display; `None` without an automatic rate, the only one that aims at a queueing delay.
+    /// Queueing delay for display; `None` without an automatic rate, the only one that targets a delay.
     pub fn describe_queue(&self) -> Option<String> {
         let queue_ms = self.queue_ms.filter(|_| self.found.is_some())?;
         Some(format!("queue {queue_ms:.1} ms"))
     }
 
-    /// The loss for display: the path's own and the sender's apart, if both are known.
+    /// Loss for display; path loss and self-inflicted loss separately, if known.
     pub fn describe_loss(&self, losses: Option<Losses>) -> Option<String> {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match losses {
@@ -228,8 +226,8 @@ impl PathSample {
         }
     }
 
-    /// Overhead, waste and marks for display: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
-    /// anything, because the handshake and a few datagrams are many times a file of five bytes.
+    /// Overhead, waste and marks for display: `overhead 12.0 %`, ...; empty for a connection that sent too little, because the handshake is
+    /// many times a file of five bytes.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
             return Vec::new();
@@ -242,45 +240,44 @@ impl PathSample {
     }
 }
 
-/// A connection: an ordered byte stream each way. Shutting the writing half down closes that direction only, and
-/// completes when the peer has everything.
+/// Connection: an ordered byte stream each way. Shutting down the writing half closes only that direction, and completes when the peer has
+/// everything.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// The figures of this moment, or `None` where the transport keeps none.
+    /// Current path statistics; `None` if the transport keeps none.
     fn path_sample(&self) -> Option<PathSample> {
         None
     }
 
-    /// Datagrams of the peer that have come and had an effect, or `None` where nothing counts them. While this grows, the peer is there.
+    /// Effective datagrams received from the peer; `None` if they are not counted. While the count grows, the peer is alive.
     fn datagrams_heard(&self) -> Option<u64> {
         None
     }
 
-    /// Present address of the peer, or `None` where it has no address.
+    /// Current address of the peer; `None` if it has no address.
     fn peer_address(&self) -> Option<IpAddr> {
         None
     }
 
-    /// Protection of the connection, or `None` where nothing protects it.
+    /// Encryption of the connection; `None` for plaintext.
     fn seal(&self) -> Option<Seal> {
         None
     }
 
-    /// One-way streams beside this one, or `None` where there are none. The peer's count from this call on: those which it opens
-    /// before are refused.
+    /// Additional one-way streams; `None` if unsupported. The peer's are accepted from this call on: earlier ones are refused.
     fn streams(&self) -> Option<Arc<dyn Streams>> {
         None
     }
 
-    /// The session on which messages are sent and received, or `None` where there is none.
+    /// Session that carries messages; `None` if unsupported.
     fn messages(&self) -> Option<Session> {
         None
     }
 
-    /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
-    /// 3.2). Without a codec, nothing changes.
+    /// Leaves blocks undecoded from now on: their bytes are counted, and read as zeros (*Decoding* of thesis table 3.2). No effect without
+    /// a codec.
     ///
     /// # Errors
-    /// The connection is not of the classic profile.
+    /// Fails unless the connection is of the classic profile.
     #[cfg(feature = "classic")]
     fn stop_decoding(&self) -> Result<(), ParameterError> {
         Ok(())
@@ -289,41 +286,41 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
 impl Transport for tokio::io::DuplexStream {}
 
-/// A stream on which this side sends. Dropped before it is shut down, it is reset.
+/// Stream on which this side sends. Dropped before shutdown, it is reset.
 pub type SendStream = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// A stream on which the peer sends. Dropped before its end, it is stopped.
+/// Stream on which the peer sends. Dropped before its end, it is stopped.
 pub type RecvStream = Box<dyn AsyncRead + Send + Unpin>;
 
-/// Future that [`Streams`] return.
+/// Future returned by [`Streams`].
 pub type Opened<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One-way streams of a connection beside its first one. Loss in one holds up no other.
+/// One-way streams of a connection besides the first one. Loss on one delays no other.
 pub trait Streams: Send + Sync {
-    /// Opens one; waits as long as the peer permits no more. `None` if the peer takes none at all.
+    /// Opens a stream; waits for the peer's permission. `None` if the peer permits none at all.
     ///
     /// # Errors
-    /// The connection is over.
+    /// Fails if the connection is over.
     fn open(&self) -> Opened<'_, io::Result<Option<SendStream>>>;
 
-    /// Waits for the next one that the peer opens; `None` if there will be none, because the connection is over.
+    /// Waits for the peer's next stream; `None` once the connection is over.
     fn accept(&self) -> Opened<'_, Option<RecvStream>>;
 }
 
 /// Source of connections.
 pub trait Acceptor: Send {
-    /// Connections that it accepts.
+    /// Type of the accepted connections.
     type Connection: Transport;
 
-    /// Waits for the next connection; gives it with a name of its peer.
+    /// Waits for the next connection; returns it with a name of its peer.
     ///
     /// # Errors
-    /// No more can come. A fault of one peer only is logged and passed over.
+    /// Fails if no further connection can be accepted. A fault of a single peer is logged and skipped.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Connection, String)>> + Send;
 }
 
-/// One of several handles to a connection. Unlike the halves of `tokio::io::split`, each still has the connection's figures.
-/// At most one handle may read, and one write, at a time.
+/// Shared handle of a connection. Unlike the halves of `tokio::io::split`, each handle has the connection's statistics. At most one handle
+/// may read, and one write, at a time.
 pub struct Handle<T>(Arc<Mutex<Counted<T>>>);
 
 struct Counted<T> {
@@ -332,47 +329,47 @@ struct Counted<T> {
 }
 
 impl<T> Handle<T> {
-    /// The first handle.
+    /// Creates the first handle.
     pub fn new(transport: T) -> Self {
         Self(Arc::new(Mutex::new(Counted { transport, written_bytes: 0 })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted<T>> {
-        // A panic inside the transport poisons the lock; the transport itself then reports what is wrong.
+        // A panic inside the transport poisons the lock; the transport itself then reports the fault.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Transport> Handle<T> {
-    /// See [`Transport::path_sample`].
+    /// Returns [`Transport::path_sample`].
     pub fn path_sample(&self) -> Option<PathSample> {
         self.lock().transport.path_sample()
     }
 
-    /// See [`Transport::datagrams_heard`].
+    /// Returns [`Transport::datagrams_heard`].
     pub fn datagrams_heard(&self) -> Option<u64> {
         self.lock().transport.datagrams_heard()
     }
 
-    /// See [`Transport::seal`].
+    /// Returns [`Transport::seal`].
     pub fn seal(&self) -> Option<Seal> {
         self.lock().transport.seal()
     }
 
-    /// See [`Transport::streams`].
+    /// Returns [`Transport::streams`].
     pub fn streams(&self) -> Option<Arc<dyn Streams>> {
         self.lock().transport.streams()
     }
 
-    /// See [`Transport::messages`].
+    /// Returns [`Transport::messages`].
     pub fn messages(&self) -> Option<Session> {
         self.lock().transport.messages()
     }
 
-    /// See [`Transport::stop_decoding`].
+    /// Calls [`Transport::stop_decoding`].
     ///
     /// # Errors
-    /// The transport's.
+    /// Passes on the transport's error.
     #[cfg(feature = "classic")]
     pub fn stop_decoding(&self) -> Result<(), ParameterError> {
         self.lock().transport.stop_decoding()

@@ -1,4 +1,4 @@
-//! Time since the run began, and alarms which are exact.
+//! Clock of a run, with exact timers.
 
 use std::io;
 
@@ -10,32 +10,32 @@ use tokio::net::unix::pipe;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A clock which starts with the run.
+/// Clock that starts with the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The kernel's monotonic clock at the start, ns.
+    /// Start on the kernel's monotonic clock, ns.
     start_ns: u64,
 }
 
 impl Clock {
-    /// Time 0 is now.
+    /// Starts the clock.
     pub fn start() -> Self {
         Self { start_ns: monotonic_ns() }
     }
 
-    /// ns since the start.
+    /// Time since the start, ns.
     pub fn now_ns(self) -> u64 {
         monotonic_ns() - self.start_ns
     }
 
-    /// An alarm of this clock.
+    /// Creates a timer of this clock.
     ///
     /// # Errors
-    /// The kernel has no timer left.
+    /// Fails if the kernel has no timer left.
     pub fn alarm(self) -> io::Result<Alarm> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // A timer is waited for and read as a pipe is.
+        // A timerfd is awaited and read like a pipe.
         Ok(Alarm { clock: self, timer: pipe::Receiver::from_owned_fd_unchecked(timer)? })
     }
 }
@@ -45,7 +45,7 @@ fn monotonic_ns() -> u64 {
     tv_sec as u64 * NS_PER_S + tv_nsec as u64
 }
 
-/// Waits for times. The runtime's own timers go by milliseconds, which is longer than some round trips here.
+/// Timer with nanosecond resolution. The runtime's own timers have milliseconds, longer than some RTTs here.
 #[derive(Debug)]
 pub struct Alarm {
     clock: Clock,
@@ -53,10 +53,10 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Waits until `at_ns`; not at all if that has passed.
+    /// Waits until `at_ns`; returns at once if that has passed.
     ///
     /// # Errors
-    /// The kernel refuses the time.
+    /// Fails if the kernel refuses the time.
     pub async fn until(&mut self, at_ns: u64) -> io::Result<()> {
         if at_ns <= self.clock.now_ns() {
             return Ok(());

@@ -1,20 +1,20 @@
-//! The kernel's TCP counters, for each namespace.
+//! The kernel's TCP counters, per namespace.
 
 use std::fs;
 
 /// Counters of all connections of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpCounters {
-    /// Segments sent again (`RetransSegs` of RFC 4022).
+    /// Retransmitted segments (`RetransSegs` of RFC 4022).
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
 }
 
-/// Counters of the thread's namespace.
+/// Counters of the current thread's namespace.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// Fails if the kernel does not publish them.
 pub fn tcp_counters() -> Result<TcpCounters, String> {
     let count = |file: &str, group: &str, name: &str| {
         let path = format!("/proc/thread-self/net/{file}");
@@ -27,7 +27,7 @@ pub fn tcp_counters() -> Result<TcpCounters, String> {
     })
 }
 
-/// Names stand in one line, and their values in the next one of the same group.
+/// Parses one counter: names are in one line, values in the next line of the same group.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split(' ').next() == Some(group));
     let (names, values) = (lines.next()?, lines.next()?);

@@ -1,4 +1,4 @@
-//! DFCP over sockets, by the crate which users have.
+//! DFCP over sockets, by the public crate.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::flow::{Ends, Hosts, read, write};
 
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: DfcpConfig) -> Result<(), String> {
-    // As in the simulator: the documents carry classic in IP itself.
+    // As in the simulator: classic runs directly over IP, as in the thesis.
     let carrier = if ends.spec.transport.kind == Kind::Classic { Carrier::RAW_IP } else { Carrier::Udp };
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let DfcpConfig { sender, receiver, .. } = config;
@@ -52,7 +52,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: DfcpConfig) -> Result<(
     Ok(())
 }
 
-/// A stream whose counters can be read while it is written to or read from: a trace looks between two polls.
+/// Stream whose counters stay readable while it is in use, for traces.
 #[derive(Clone)]
 struct Viewed(Rc<RefCell<Stream>>);
 

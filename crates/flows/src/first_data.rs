@@ -1,4 +1,4 @@
-//! Times at which the first packets of data leave and arrive, whatever carries them.
+//! Departure and arrival times of the first data packets, for any transport.
 
 use std::cell::Cell;
 use std::io;
@@ -13,10 +13,10 @@ use tokio::net::UdpSocket;
 
 use crate::flow::{Ends, Hosts, Told};
 
-/// All protocols, packets which leave included (`linux/if_ether.h`).
+/// All protocols, including outgoing packets (`linux/if_ether.h`).
 const ETH_P_ALL: u16 = 3;
 
-/// Notes the times of the flow's first packets of data at its two hosts.
+/// Records the times of the flow's first data packets at both hosts.
 pub(crate) fn watch(ends: &Ends<'_, impl Hosts>) -> Result<(), String> {
     watch_at(ends, ends.sender, |told| &told.first_sent_ns)?;
     watch_at(ends, ends.receiver, |told| &told.first_received_ns)
@@ -26,7 +26,7 @@ fn watch_at(ends: &Ends<'_, impl Hosts>, host: Node, time: fn(&Told) -> &Cell<Op
     let socket = ends.at(host, "a watch of packets", socket)?;
     let (told, sender) = (Rc::clone(&ends.told), ends.surroundings.hosts.address(ends.sender).octets());
     ends.run(async move {
-        // An IPv4 header; lengths are those of whole packets.
+        // Read the IPv4 header only; lengths are those of whole packets.
         let mut header = [0; 20];
         loop {
             let receive = || Ok(recv(&socket, &mut header, RecvFlags::TRUNC)?);
@@ -40,7 +40,7 @@ fn watch_at(ends: &Ends<'_, impl Hosts>, host: Node, time: fn(&Told) -> &Cell<Op
     Ok(())
 }
 
-/// A socket of packets, of which the runtime takes care as of one of UDP.
+/// Packet socket, registered with the runtime as a UDP socket.
 fn socket() -> io::Result<UdpSocket> {
     let protocol = Protocol::from(i32::from(ETH_P_ALL.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;

@@ -1,4 +1,4 @@
-//! A flow: what is the same whatever carries it.
+//! Parts of a flow that are common to all transports.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -17,13 +17,13 @@ use tokio::task::spawn_local;
 
 use crate::clock::Clock;
 
-/// Port of all receivers: each has a host of its own.
+/// Port of all receivers; each has its own host.
 const PORT: u16 = 4_433;
 
-/// Bytes written or read at once.
+/// Read and write size, bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Progress that the ends of a flow report while a run lasts.
+/// Progress that a flow's ends report during a run.
 #[derive(Debug)]
 pub struct Told {
     pub(crate) clock: Clock,
@@ -38,7 +38,7 @@ pub struct Told {
     views: Views,
 }
 
-/// Columns that ends add to a line of a trace.
+/// Callback that adds an end's columns to a trace line.
 type View = Box<dyn Fn(FlowColumns) -> FlowColumns>;
 
 #[derive(Default)]
@@ -66,31 +66,31 @@ impl Told {
         }
     }
 
-    /// Present state of the flow, as far as its ends know.
+    /// Current state of the flow, as far as its ends know.
     #[must_use]
     pub fn look(&self) -> FlowColumns {
         let row = FlowColumns { delivered_bytes: self.delivered_bytes.get(), ..FlowColumns::default() };
         self.views.0.borrow().iter().fold(row, |row, view| view(row))
     }
 
-    /// Adds an end's view, from now on.
+    /// Adds an end's columns.
     pub(crate) fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
         self.views.0.borrow_mut().push(Box::new(view));
     }
 
-    /// Application bytes which arrived in order.
+    /// Application bytes that arrived in order.
     #[must_use]
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.get()
     }
 
-    /// True once the flow is confirmed or has failed: nothing more comes.
+    /// True once the flow is confirmed or has failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.confirmed_ns.get().is_some() || self.failure.borrow().is_some()
     }
 
-    /// Results of the flow; the host of its receiver got `received_bytes` of IP packets.
+    /// Results of the flow; `received_bytes` is the number of IP bytes at its receiving host.
     #[must_use]
     pub fn reading(&self, received_bytes: u64) -> FlowReading {
         FlowReading {
@@ -126,33 +126,33 @@ impl Told {
     }
 }
 
-/// The hosts of flows.
+/// Hosts of flows.
 pub trait Hosts {
-    /// Runs `f` with the thread at a host: sockets which `f` opens stay there.
+    /// Runs `f` with the current thread at a host: sockets opened by `f` belong to it.
     ///
     /// # Errors
-    /// One sentence: the thread could not get there.
+    /// Fails with a sentence if the thread cannot enter the host.
     fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String>;
 
-    /// The address of a host.
+    /// Address of a host.
     fn address(&self, host: Node) -> Ipv4Addr;
 }
 
-/// Hosts and clocks of the flows.
+/// Environment of the flows: hosts and clocks.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
     /// Hosts of the flows.
     pub hosts: &'run H,
-    /// The run's clock, whose time 0 is its start.
+    /// Clock of the run.
     pub clock: Clock,
     /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,
-    /// A sender's network device takes no more than its access link carries, and lets sockets wait. Without such devices, TCP is told
-    /// that rate (`SO_MAX_PACING_RATE`), and DFCP which sends at the rate of its line, too: no host can send faster than its device.
+    /// True if network devices limit senders to their access rate and make sockets wait. Otherwise TCP is configured with that rate
+    /// (`SO_MAX_PACING_RATE`), and DFCP at line rate too: no host can send faster than its device.
     pub has_devices: bool,
 }
 
-/// A flow's ends in the network.
+/// Ends of a flow in the network.
 pub(crate) struct Ends<'run, H> {
     pub(crate) surroundings: Surroundings<'run, H>,
     pub(crate) sender: Node,
@@ -164,13 +164,13 @@ pub(crate) struct Ends<'run, H> {
 }
 
 impl<H: Hosts> Ends<'_, H> {
-    /// Calls `make`, which makes sockets, at `host`, where they stay.
+    /// Calls `make` at `host`, which owns the sockets it opens.
     pub(crate) fn at<T>(&self, host: Node, what: &str, make: impl FnOnce() -> io::Result<T>) -> Result<T, String> {
         let made = self.surroundings.hosts.enter(host, make)?;
         made.map_err(|error| format!("cannot set up {what}: {error}"))
     }
 
-    /// The rate that the sender has to be told because its device does not hold it back, bit/s of IP packets.
+    /// Rate to configure at the sender if no device limits it, bit/s of IP packets.
     pub(crate) fn device_bps(&self) -> Option<u64> {
         let access_bps = self.spec.access_bps;
         (!self.surroundings.has_devices && access_bps > 0).then_some(access_bps)
@@ -184,7 +184,7 @@ impl<H: Hosts> Ends<'_, H> {
         SocketAddrV4::new(self.surroundings.hosts.address(self.sender), 0).into()
     }
 
-    /// Runs one of the ends; what it fails by is the flow's failure.
+    /// Runs one of the ends; its error is the flow's failure.
     pub(crate) fn run<E: Display>(&self, end: impl Future<Output = Result<(), E>> + 'static) {
         let told = Rc::clone(&self.told);
         spawn_local(async move {
@@ -195,20 +195,20 @@ impl<H: Hosts> Ends<'_, H> {
     }
 }
 
-/// Writes as many bytes as the flow has, or without end.
+/// Writes the flow's bytes, or without end.
 pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<u64>) -> io::Result<()> {
     let chunk = vec![0; CHUNK_BYTES];
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 {
         let part = left.min(CHUNK_BYTES as u64) as usize;
         writer.write_all(&chunk[..part]).await?;
-        // Without end it is not counted down.
+        // An endless flow is not counted down.
         left -= if bytes.is_some() { part as u64 } else { 0 };
     }
     Ok(())
 }
 
-/// Reads until the end. `each` is called behind everything that arrived.
+/// Reads to the end; `each` is called after all received data.
 pub(crate) async fn read<R: AsyncRead + Unpin>(
     reader: &mut R,
     told: &Told,

@@ -1,8 +1,7 @@
-//! The ends of a plan's flows over real sockets: the kernel's own TCP, DFCP by the crate which users have, and quinn's QUIC. The
-//! laboratory's platforms that have a kernel run them, whatever the network between the hosts is. Linux only; on other systems this crate
-//! is empty.
+//! Ends of a plan's flows over real sockets: the kernel's own TCP, DFCP by the public crate, and quinn's QUIC. Used by the laboratory's
+//! platforms that have a kernel, for any network between the hosts. Linux only; on other systems this crate is empty.
 //!
-//! All of a run's ends are tasks of one thread, because which host a socket is at is the thread's.
+//! All ends of a run are tasks of one thread, because a socket's host follows from the thread's namespace.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -11,8 +11,7 @@ use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 
 use crate::flow::{Ends, Hosts, read, write};
 
-/// Bytes that an application, which always has more, may write before they are acknowledged: 200 Mbit/s need them
-/// over 2 s.
+/// Bytes that an endless application may write before acknowledgement: 200 Mbit/s need them at 2 s.
 const SEND_WINDOW_BYTES: u64 = 64 << 20;
 
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: QuicConfig) -> Result<(), String> {
@@ -29,7 +28,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: QuicConfig) -> Result<(
         let connection = incoming.await?;
         let mut stream = connection.accept_uni().await?;
         read(&mut stream, &told, bytes, |_| ()).await?;
-        // Its last acknowledgement leaves before the connection does.
+        // The last acknowledgement must leave before the connection is dropped.
         connection.closed().await;
         Ok::<_, Box<dyn Error>>(())
     });

@@ -1,4 +1,4 @@
-//! Setting up a flow: its transport, and the ends which that has.
+//! Set-up of a flow: transport and ends.
 
 use std::rc::Rc;
 
@@ -11,10 +11,10 @@ use crate::flow::{Ends, Hosts, Surroundings, Told};
 use crate::quic;
 use crate::{dfcp, first_data, tcp};
 
-/// Sets up a flow, which starts at its time. `endpoints` are its sender and receiver.
+/// Sets up a flow that starts at its time. `endpoints` are its sender and receiver.
 ///
 /// # Errors
-/// One sentence about what cannot be set up.
+/// Fails with a sentence about the set-up.
 pub fn start<H: Hosts>(
     surroundings: Surroundings<'_, H>,
     endpoints: (Node, Node),
@@ -51,27 +51,27 @@ pub fn start<H: Hosts>(
     Ok(told)
 }
 
-/// Transport of a flow: as in the simulator, but with symbols which are really coded.
+/// Transport of a flow as in the simulator, but with real coding of symbols.
 ///
 /// # Errors
-/// One sentence about an option which the transport does not have.
+/// Fails with a sentence about an unsupported option.
 pub fn transport(spec: &FlowSpec) -> Result<Transport, String> {
     transport_at(spec, None)
 }
 
-/// The transport, told the rate of the device if it sends at the rate of its line.
+/// Transport of a flow, limited to the device's rate if it sends at line rate.
 fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, String> {
     let is_dfcp = spec.transport.kind.is_dfcp();
     let mut carrier = Carrier { codec: is_dfcp.then_some(true), ..spec.transport.clone() };
     let own = carrier.rate.or_else(|| (carrier.kind == Kind::Classic).then_some(Pace::Line));
-    // Parameters of the thesis have a rate of their own.
+    // Parameters of the thesis set their own rate.
     let told_bps = device_bps.filter(|_| is_dfcp && own == Some(Pace::Line) && carrier.parameters.is_empty());
     if let Some(bps) = told_bps {
         carrier.rate = Some(Pace::Mbps(bps as f64 / 1e6));
     }
     let mut transport = carrier.transport(spec.share_bps, spec.loss)?;
     if let (Transport::Dfcp(config), Some(_)) = (&mut transport, told_bps) {
-        // The breaker does not act on a line, however much is lost.
+        // The circuit breaker does not act at line rate.
         config.sender.breaker = false;
     }
     Ok(spec.movable(transport))

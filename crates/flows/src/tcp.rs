@@ -14,24 +14,24 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::flow::{Ends, Hosts, read, write};
 
-/// Payload of a full packet, 1448 of 1500 bytes.
+/// Payload share of a full packet, 1448 of 1500 bytes.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
-/// The kernel's name for the algorithm that both ends must have.
+/// The kernel's name of the algorithm that both ends must use.
 const DCTCP: &str = "dctcp";
 
-/// The most bytes per second that a socket sends, with a timer of its own: no queue discipline is needed for it.
+/// Socket option for the maximum pacing rate, bytes per second; it uses an internal timer, without a queue discipline.
 #[derive(Clone, Copy, Debug)]
 struct MaxPacingRate;
 
 nix::setsockopt_impl!(MaxPacingRate, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32, SetStruct<'_, u32>);
 
-/// The kernel's name for an algorithm; `None` for those which it does not have.
+/// The kernel's name of an algorithm; `None` if it lacks it.
 #[must_use]
 pub fn congestion(config: &Config) -> Option<&'static str> {
     match config.congestion {
         Congestion::Cubic => Some("cubic"),
-        // With selective acknowledgements, RACK and PRR, as its every other algorithm.
+        // With SACK, RACK and PRR, as all of its algorithms.
         Congestion::NewReno => Some("reno"),
         Congestion::Bbr1 => Some("bbr"),
         Congestion::Dctcp => Some(DCTCP),
@@ -49,7 +49,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), 
     ends.run(async move {
         let (mut stream, _) = listener.accept().await?;
         read(&mut stream, &told, bytes, |_| ()).await?;
-        // Says to the sender that all has arrived.
+        // Tells the sender that everything has arrived.
         stream.shutdown().await
     });
     let (told, start_ns) = (Rc::clone(&ends.told), ends.spec.start_ns);
@@ -71,7 +71,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), 
 fn listen(congestion: &str, at: SocketAddr) -> io::Result<TcpListener> {
     let listener = StdListener::bind(at)?;
     if congestion == DCTCP {
-        // Its receiver tells of each mark; that of any other algorithm tells until it hears of a reduction.
+        // A DCTCP receiver echoes each mark; other algorithms' receivers echo until the sender responds.
         SockRef::from(&listener).set_tcp_congestion(congestion.as_bytes())?;
     }
     listener.set_nonblocking(true)?;
@@ -82,7 +82,7 @@ fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Re
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_tcp_congestion(congestion.as_bytes())?;
     if let Some(bps) = device_bps {
-        // The kernel counts the payload, and takes the largest number for no limit.
+        // The kernel counts payload, and treats the largest number as no limit.
         let bytes_per_s = (bps as f64 / 8.0 * PAYLOAD_SHARE).min(f64::from(u32::MAX - 1)) as u32;
         setsockopt(&socket, MaxPacingRate, &bytes_per_s)?;
     }
@@ -91,20 +91,19 @@ fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Re
     Ok(TcpSocket::from_std_stream(socket.into()))
 }
 
-/// Lets TCP, in the namespace in which this thread is, ask for explicit congestion notification when it connects (RFC 3168).
+/// Enables ECN for outgoing TCP connections in the current thread's namespace (RFC 3168).
 ///
 /// # Errors
-/// One sentence about what the kernel cannot be told.
+/// Fails with a sentence about the refused setting.
 pub fn tcp_ecn() -> Result<(), String> {
     let path = "/proc/sys/net/ipv4/tcp_ecn";
     fs::write(path, "1").map_err(|error| format!("cannot write 1 to {path}: {error}"))
 }
 
-/// Lets the buffers of TCP's sockets, in the namespace in which this thread is, start as the kernel has them and grow to what those of the
-/// simulator may grow to.
+/// Sets TCP buffers in the current thread's namespace: they start at the kernel's defaults and grow to the simulator's limits.
 ///
 /// # Errors
-/// One sentence about what the kernel cannot be told.
+/// Fails with a sentence about the refused setting.
 pub fn tcp_buffers() -> Result<(), String> {
     for (name, first) in [("tcp_rmem", "4096 131072"), ("tcp_wmem", "4096 16384")] {
         let (path, value) = (format!("/proc/sys/net/ipv4/{name}"), format!("{first} {RECEIVE_BUFFER_BYTES_MAX}"));

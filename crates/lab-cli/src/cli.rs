@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use std::path::PathBuf;
 
@@ -11,14 +11,14 @@ use crate::lab;
 use crate::lab::TESTBED_RUN;
 use crate::lab::args::LabArgs;
 
-/// The commands of `dfcp` which are in this program; `dfcp` starts it with its own arguments.
+/// Commands of `dfcp` that this program implements; `dfcp` starts it with its own arguments.
 #[derive(Debug, Parser)]
 #[command(name = "dfcp", bin_name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
     /// Print nothing but errors, warnings, codes and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// The command to run.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -30,30 +30,30 @@ pub enum Command {
     Demo(DemoArgs),
     /// Reproduce the experiments on the simulator, or run your own
     Lab(LabArgs),
-    /// Write the man pages of these commands; `dfcp generate man` starts this
+    /// Write the man pages of these commands; called by `dfcp generate man`
     #[command(hide = true)]
     Man {
-        /// Directory for them; made if it is missing
+        /// Directory for the man pages; created if missing
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
-    /// One run on the testbed; `lab run --platform testbed` starts this for each.
+    /// One testbed run; `lab run --platform testbed` starts a process with this for each run.
     #[cfg(target_os = "linux")]
     #[command(name = TESTBED_RUN, hide = true)]
     TestbedRun,
 }
 
 impl Command {
-    /// Runs it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// Not everything asked for is done and verified.
+    /// Fails unless everything requested is done and verified.
     pub async fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Demo(args) => demo::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Man { directory } => {
-                // The pages of the commands alone: that of `dfcp` itself is the other program's.
+                // Only the pages of the commands: the page of `dfcp` itself belongs to the other program.
                 let count = man::write_below(Cli::command(), &directory)?;
                 output::note(&format!("{count} pages in {}", directory.display()));
                 Ok(())

@@ -1,4 +1,4 @@
-//! The parts of the program `dfcp-lab`, as a library so that tests know its command line.
+//! Library of the program `dfcp-lab`, so that tests can use its command line.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Bounds on what others can make this program hold.
+//! Bounds on what other machines can make this program hold.
 
-/// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
+/// Longest record accepted from another machine, bytes; most of it are queue lengths over time.
 pub(crate) const RECORD_BYTES_MAX: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! The program `dfcp-lab`: `dfcp lab` and `dfcp demo`, which start it.
+//! Program `dfcp-lab`: implements `dfcp lab` and `dfcp demo`.
 
 #![forbid(unsafe_code)]
 
@@ -16,14 +16,14 @@ use dfcp_lab_cli::cli::{Cli, Command};
 
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A run on the testbed failed, as `dfcp emulate` numbers failures of its own.
+/// Exit code of a failed testbed run, as for `dfcp emulate`.
 #[cfg(target_os = "linux")]
 const EXIT_FAILURE: u8 = 125;
 
-/// Time for the threads, after an interruption, to write records down and to remove files.
+/// Time limit after an interruption for the threads to write records and remove files.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
-/// Time to tell the peers of broken-off connections so.
+/// Time to notify the peers of aborted connections.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     if cli.quiet {
         output::be_quiet();
     }
-    // It makes a user namespace, which only a process without other threads may do.
+    // A testbed run creates a user namespace, which only a single-threaded process can do.
     #[cfg(target_os = "linux")]
     if matches!(cli.command, Command::TestbedRun) {
         return dfcp_lab_cli::lab::testbed_run().unwrap_or_else(|error| {
@@ -52,19 +52,19 @@ fn main() -> ExitCode {
     program::exit_code(start(cli.command))
 }
 
-/// Runs the command until it ends, or is broken off.
+/// Runs the command until it ends or is interrupted.
 fn start(command: Command) -> anyhow::Result<End> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
         let mut signals = EndSignals::catch();
-        // As a task: this thread would have to be woken for every piece of data.
+        // Run the command as a task: on this thread, each wake-up would cost a context switch.
         let mut command = tokio::spawn(command.run());
         let outcome = tokio::select! {
             outcome = &mut command => program::joined(outcome).map(|()| End::Done),
             () = signals.next() => {
                 command.abort();
-                // It may have ended by itself just then.
+                // The command may have ended at the same moment.
                 match command.await {
                     Ok(outcome) => outcome.map(|()| End::Done),
                     Err(_) => Ok(End::Interrupted("interrupted; start again when ready".to_owned())),
@@ -72,7 +72,7 @@ fn start(command: Command) -> anyhow::Result<End> {
             }
         };
         if !matches!(outcome, Ok(End::Done)) {
-            // The connections which this broke off are reset by their own tasks, which end with the runtime.
+            // Aborted connections are reset by their own tasks, which the end of the runtime would cancel.
             tokio::time::sleep(FAREWELL).await;
         }
         outcome

@@ -1,4 +1,4 @@
-//! Cost of a packet in each queue discipline on one core: `cargo bench -p dfcp-netem [-- --quick]`.
+//! Benchmark: cost of a packet in each queue discipline on one core: `cargo bench -p dfcp-netem [-- --quick]`.
 //!
 //! Flows of equal rate overload a link ten times over, so that nine in ten packets are dropped: the queue alone, and a
 //! whole link with it. Disciplines take turns in short runs; each figure is the median of its runs, in millions of packets
@@ -19,7 +19,7 @@ const OVERLOAD: u64 = 10;
 const PACKETS: u64 = 100_000;
 const QUEUE_PACKETS: usize = 1000;
 
-/// A packet as small as a simulator's.
+/// Packet as small as a simulator's.
 #[derive(Clone, Copy, Debug)]
 struct Small {
     flow: u64,

@@ -1,4 +1,4 @@
-//! Configuration of a link: its rate, delay, queue and impairments; and a change of it while packets cross.
+//! Configuration of a link (rate, delay, queue, impairments), and its changes while packets are in flight.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::queue::{Discipline, QueueLimit};
 /// Default limit of everything that a link holds, bytes: 1 GiB, 8 s at 1 Gbit/s.
 pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
-/// A full packet, by which a policer's bucket is counted, bytes.
+/// Full packet size, the unit of a policer's bucket, bytes.
 pub const FULL_PACKET_BYTES: u32 = 1_500;
 
 /// Default extra delay of a reordered packet: 17 full-sized packets at 100 Mbit/s.
@@ -26,14 +26,14 @@ pub struct LinkConfig {
     pub rate_bps: Option<u64>,
     /// Time from the last bit sent to the packet's arrival.
     pub delay: Duration,
-    /// Up to this much is added to the delay, uniformly distributed. Order is kept: a packet which would overtake
-    /// another arrives with it. So where packets follow each other at much less than the jitter, most of them wait for
-    /// the slowest, and delays gather near `delay + jitter`, as behind a scheduler that serves in bursts.
+    /// Upper bound of a uniformly distributed extra delay. Order is kept: a packet that would overtake another arrives with it. If packets
+    /// are spaced much closer than the jitter, most wait for the slowest, and delays gather near `delay + jitter`, as behind a bursty
+    /// scheduler.
     pub jitter: Duration,
-    /// Packets arrive in batches: each at the next multiple of this time. Zero for none. A radio which aggregates frames and
-    /// an interface which joins what it receives look like that.
+    /// Batching interval: packets arrive at multiples of it, as over a radio that aggregates frames or a coalescing interface. Zero for
+    /// none.
     pub batch: Duration,
-    /// Drops what exceeds a rate before it can wait; `None` for nothing. Its drops count as the queue's.
+    /// Policer in front of the queue, whose drops count as the queue's; `None` for none.
     pub policer: Option<Policer>,
     /// Losses of packets after they have used the bottleneck.
     pub loss: Loss,
@@ -41,20 +41,20 @@ pub struct LinkConfig {
     pub queue: QueueLimit,
     /// Queue discipline: the order of waiting packets, and the choice of those to drop.
     pub discipline: Discipline,
-    /// Probability that a packet arrives later by `reorder_delay`, so that those behind it overtake it. (At 1 all are
-    /// late alike and the order stays.)
+    /// Probability that a packet is delayed by `reorder_delay`, so that later ones overtake it. (At 1 all are delayed alike, and the order
+    /// stays.)
     pub reorder: f64,
-    /// See `reorder`.
+    /// Extra delay of a reordered packet.
     pub reorder_delay: Duration,
-    /// Probability that a packet arrives twice, its copy right behind it (behind the bottleneck: a copy costs no rate).
+    /// Probability of duplication. The copy follows its original behind the bottleneck, and so costs no rate.
     pub duplicate: f64,
-    /// Probability that a packet arrives with one bit flipped, drawn for each copy.
+    /// Probability of one flipped bit, drawn for each copy.
     pub corrupt: f64,
-    /// Times `(start, end)`, `end` excluded, in ascending order and apart: a packet whose last bit leaves the
-    /// transmitter within one is gone. Packets travelling already arrive.
+    /// Outages as `(start, end)`, `end` excluded, ascending and disjoint: a packet whose last bit leaves the transmitter within one is
+    /// lost. Packets in flight still arrive.
     pub blackouts: Vec<(Time, Time)>,
-    /// Bound on all bytes in the link, waiting and travelling; what comes beyond it is dropped as if the queue were
-    /// full. Only to keep memory finite on links without a rate.
+    /// Limit on all bytes in the link, queued and in flight; beyond it packets are dropped as by a full queue. Bounds memory on links
+    /// without a rate.
     pub held_bytes_max: u64,
 }
 
@@ -94,32 +94,32 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the most that is added to the delay.
+    /// Sets the upper bound of the jitter.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Lets packets arrive in batches.
+    /// Sets the batching interval.
     #[must_use]
     pub fn with_batch(mut self, batch: Duration) -> Self {
         self.batch = batch;
         self
     }
 
-    /// Polices what comes in.
+    /// Sets the policer.
     #[must_use]
     pub fn with_policer(mut self, policer: Policer) -> Self {
         self.policer = Some(policer);
         self
     }
 
-    /// Polices what comes in by a bucket of this many full packets: to `policer_bps` in front of the queue, or without that to the
-    /// link's own rate instead of transmitter and queue. A policer holds nothing up, so such a link has no rate of its own.
+    /// Polices by a bucket of this many full packets: to `policer_bps` in front of the queue, or without it to the link's own rate, in
+    /// place of transmitter and queue. A policer delays nothing, so such a link has no rate of its own.
     ///
     /// # Errors
-    /// There is no rate to police to, or the bucket is empty.
+    /// Fails if there is no rate to police to, or the bucket is empty.
     pub fn policed(self, policer_bps: Option<u64>, bucket_packets: u32) -> Result<Self, ConfigError> {
         let rate_bps = policer_bps.or(self.rate_bps).ok_or(ConfigError::NoPolicerRate)?;
         let policer = Policer { rate_bps, bucket_bytes: bucket_packets.saturating_mul(FULL_PACKET_BYTES) };
@@ -171,7 +171,7 @@ impl LinkConfig {
         self
     }
 
-    /// Adds a time in which nothing gets through, after those already there.
+    /// Appends an outage after the existing ones.
     #[must_use]
     pub fn with_blackout(mut self, start: Time, end: Time) -> Self {
         self.blackouts.push((start, end));
@@ -185,7 +185,7 @@ impl LinkConfig {
         self
     }
 
-    /// True if every packet behind the transmitter arrives after the delay, and nothing else can happen to it.
+    /// True if every packet behind the transmitter arrives unchanged after the delay.
     pub(crate) fn is_clean(&self) -> bool {
         let never = self.reorder == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0 && self.jitter.is_zero();
         never && self.batch.is_zero() && self.loss == Loss::None && self.blackouts.is_empty()
@@ -194,7 +194,7 @@ impl LinkConfig {
     /// Checks every field, as [`Link::new`](crate::Link::new) does.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// Returns the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         checked_rate(self.rate_bps)?;
         self.loss.validate()?;
@@ -214,16 +214,16 @@ impl LinkConfig {
     }
 }
 
-/// A change of a link; what is `None` stays.
+/// Change of a link; fields with `None` stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkChange {
-    /// bit/s.
+    /// Rate in bit/s.
     pub rate_bps: Option<u64>,
-    /// One way, for packets which leave the transmitter from now on. They do not overtake those already travelling.
+    /// One-way delay of packets that leave the transmitter from now on. They do not overtake packets in flight.
     pub delay: Option<Duration>,
     /// Loss model of packets that leave the transmitter from now on.
     pub loss: Option<Loss>,
-    /// An outage begins (`true`) or ends: what leaves the transmitter meanwhile is gone.
+    /// Start (`true`) or end of an outage: packets that leave the transmitter meanwhile are lost.
     pub outage: Option<bool>,
 }
 

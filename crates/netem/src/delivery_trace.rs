@@ -1,52 +1,53 @@
-//! Recorded rates: when a radio let a packet through, as mahimahi records and replays it (Netravali et al., USENIX ATC 2015).
+//! Delivery traces: recorded times at which a radio link let packets through, in the format of mahimahi (Netravali et al., USENIX ATC
+//! 2015).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_time::duration_ns;
 
-/// Bytes that each line of a trace lets through.
+/// Bytes per delivery opportunity, one line of a trace.
 pub const OPPORTUNITY_BYTES: u32 = 1_500;
-/// The latest time in a trace, ms: a day.
+/// Largest time in a trace, ms: a day.
 pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
-/// Lines of a trace: 100 Mbit/s for half an hour.
+/// Maximum number of lines of a trace: 100 Mbit/s for half an hour.
 pub const TRACE_LINES_MAX: usize = 16_000_000;
-/// Bytes of a trace's text: those of that many lines, and more.
+/// Maximum length of a trace's text, bytes: more than the maximum number of lines needs.
 pub const TRACE_TEXT_BYTES_MAX: u64 = 160_000_000;
 
-/// Default time for which a rate of a trace holds: short enough for a queue of some ten packets, and no more than a
-/// change for every few packets.
+/// Default bin over which a trace's rate is averaged: short enough for a queue of some ten packets, and at most one rate change per few
+/// packets.
 pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
 
-/// The rate of a bin in which `packets` may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
+/// Rate of a bin with `packets` opportunities, bit/s. 1 bit/s stands for no rate at all.
 #[must_use]
 pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
     let per_packet_bps = packet_bits * 1e9 / duration_ns(bin).max(1) as f64;
     (packets as f64 * per_packet_bps).round().max(1.0) as u64
 }
 
-/// Times at which packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
+/// Times at which packets of [`OPPORTUNITY_BYTES`] may leave, repeated after the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
     /// Times of delivery, in order; the last is above 0.
     times_ms: Arc<[u32]>,
 }
 
-/// A fault in the text of a trace.
+/// Fault in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryTraceError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// One sentence with the next step.
+    /// Sentence with the next step.
     pub message: String,
 }
 
 impl DeliveryTrace {
-    /// Reads a trace of mahimahi (`mm-link`): on each line the millisecond at which a packet may leave, in order.
+    /// Parses a trace of mahimahi (`mm-link`): each line is the millisecond of an opportunity, in order.
     ///
     /// # Errors
-    /// The first line which makes no sense.
+    /// Fails at the first invalid line.
     pub fn parse(text: &str) -> Result<Self, DeliveryTraceError> {
         let mut times_ms: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -54,7 +55,7 @@ impl DeliveryTrace {
             if index >= TRACE_LINES_MAX {
                 return Err(error(format!("a trace has at most {TRACE_LINES_MAX} lines; cut it here")));
             }
-            // A number of this length is none, and may be all of a file.
+            // A line of this length is no number, and may be the whole file.
             let digits = line.trim();
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let time_ms = digits.parse().ok().filter(|&ms| is_number && ms <= TRACE_MS_MAX);
@@ -83,7 +84,7 @@ impl DeliveryTrace {
         }
     }
 
-    /// Length of the trace, after which it begins again.
+    /// Length of the trace, after which it repeats.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
@@ -93,36 +94,36 @@ impl DeliveryTrace {
         self.times_ms.last().copied().unwrap_or(1).max(1).into()
     }
 
-    /// Mean rate in the long run, bit/s.
+    /// Long-term mean rate, bit/s.
     #[must_use]
     pub fn mean_rate_bps(&self) -> f64 {
         self.times_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
     }
 
-    /// Packets that may leave before `time`.
+    /// Opportunities before `time`.
     fn before(&self, time_ns: u64) -> u64 {
         let period_ns = self.period_ms() * 1_000_000;
         let (round, rest_ns) = (time_ns / period_ns, time_ns % period_ns);
         let lines = self.times_ms.len() as u64;
         let of = |until_ns: u64| self.times_ms.partition_point(|&ms| u64::from(ms) * 1_000_000 < until_ns) as u64;
-        // The last line of a round and the first ones of the next, if they are 0, are of the same time.
+        // The end of one repetition and opportunities at 0 of the next fall on the same time.
         let last_round = if round > 0 { of(period_ns + rest_ns) } else { 0 };
         round.saturating_sub(1).saturating_mul(lines).saturating_add(last_round).saturating_add(of(rest_ns))
     }
 
-    /// The rate in the bin of this number, counted from 0, bit/s; the trace is repeated without end.
+    /// Rate in bin `number`, from 0, bit/s, of the trace repeated for ever.
     #[must_use]
     pub fn rate_bps(&self, bin: Duration, number: u64) -> u64 {
         binned_rate_bps(self.in_bin(duration_ns(bin), number), f64::from(OPPORTUNITY_BYTES) * 8.0, bin)
     }
 
-    /// Packets that may leave in the interval of this number.
+    /// Opportunities in bin `number`.
     fn in_bin(&self, bin_ns: u64, number: u64) -> u64 {
         let start_ns = number.saturating_mul(bin_ns);
         self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
     }
 
-    /// Packets that may leave in each interval of the length `bin`, from the beginning until `end`. A `bin` of zero has none.
+    /// Opportunities in each bin of length `bin` until `end`; none for a `bin` of zero.
     pub fn bins(&self, bin: Duration, end: Duration) -> impl Iterator<Item = u64> + '_ {
         let bin_ns = duration_ns(bin);
         let count = if bin_ns > 0 { duration_ns(end).div_ceil(bin_ns) } else { 0 };
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(bins("5", 10, 15), [1, 2]);
         let trace = DeliveryTrace::parse("1\n2\n").unwrap();
         assert_eq!((trace.period(), trace.mean_rate_bps()), (Duration::from_millis(2), 12e6));
-        // 3 of 12 000 bits in 5 ms; nothing; and in the second round as in the bins above.
+        // 3 packets of 12 000 bits in 5 ms; none; then the second repetition as in the bins above.
         let trace = DeliveryTrace::parse("0\n3\n3\n10\n").unwrap();
         let rates: Vec<u64> = (0..6).map(|bin| trace.rate_bps(Duration::from_millis(5), bin)).collect();
         assert_eq!(rates, [7_200_000, 1, 9_600_000, 1, 9_600_000, 1]);

@@ -1,22 +1,22 @@
-//! Explicit congestion notification, RFC 3168: the two bits by which a queue tells of congestion without a loss.
+//! Explicit congestion notification (RFC 3168): two bits by which a queue signals congestion without loss.
 
 /// The ECN codepoint of an IP packet (RFC 3168, section 5). The discriminants are the bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not-ECT: its ends would not see a mark, so a queue has to drop the packet instead.
+    /// Not-ECT: the endpoints ignore marks, so a queue must drop instead.
     #[default]
     NotEct = 0,
-    /// ECT(1): as [`Ect0`](Self::Ect0) to the queues here. L4S means something else by it (RFC 9331).
+    /// ECT(1): equal to [`Ect0`](Self::Ect0) for the queues here. L4S gives it another meaning (RFC 9331).
     Ect1 = 1,
     /// ECT(0): a queue may mark the packet.
     Ect0 = 2,
-    /// CE: a queue has marked it.
+    /// CE: marked by a queue.
     Ce = 3,
 }
 
 impl Ecn {
-    /// The codepoint in the two lowest bits of `bits`, such as the traffic class of an IP header.
+    /// Codepoint in the two lowest bits of `bits`, such as the traffic class of an IP header.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
@@ -27,13 +27,13 @@ impl Ecn {
         }
     }
 
-    /// Its two bits.
+    /// The codepoint's two bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// True if a queue may mark the packet instead of dropping it, or has marked it.
+    /// True for ECT and CE: a queue may mark the packet instead of dropping it.
     #[must_use]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)

@@ -1,10 +1,10 @@
-//! Links that cannot exist, and the checks which several of their parts share.
+//! Configuration errors, and checks that several parts share.
 
 use std::num::NonZeroU64;
 
 use dfcp_time::Time;
 
-/// A link that cannot exist.
+/// Reason why a configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -28,24 +28,24 @@ pub enum ConfigError {
     /// Bursts with a mean loss of 1.
     #[error("a mean loss of 1 is one endless burst; use independent losses with probability 1")]
     EndlessBurst,
-    /// No process has this mean loss and burst length.
+    /// No loss process has this mean loss and burst length.
     #[error(
         "a mean loss of {mean_loss} needs bursts of at least {shortest} packets on average, not {mean_burst_packets}"
     )]
     BurstTooShort {
-        /// The mean loss asked for.
+        /// Requested mean loss.
         mean_loss: f64,
-        /// The mean burst length asked for.
+        /// Requested mean burst length.
         mean_burst_packets: f64,
-        /// The least which is possible.
+        /// Shortest possible mean burst length.
         shortest: f64,
     },
-    /// Blackouts which end before they start, overlap, or are out of order.
+    /// A blackout ends before it starts, overlaps another, or is out of order.
     #[error("the blackout from {start} to {end} is empty or starts before the one in front of it ends")]
     Blackouts {
-        /// Start of the one at fault.
+        /// Start of the faulty blackout.
         start: Time,
-        /// End of the one at fault.
+        /// End of the faulty blackout.
         end: Time,
     },
     /// A parameter of a queue discipline outside its range.
@@ -55,35 +55,35 @@ pub enum ConfigError {
         name: &'static str,
         /// Value given.
         value: u64,
-        /// The least that is possible.
+        /// Smallest permitted value.
         min: u64,
-        /// The most that is possible.
+        /// Largest permitted value.
         max: u64,
     },
-    /// RED's flags about marks on a RED that does not mark.
+    /// RED has options for marks, but marking is off.
     #[error("RED drops what it cannot mark, or marks no more above its upper threshold, only where it marks; set ecn")]
     RedWithoutEcn,
-    /// A time of zero where something would happen without end.
+    /// A zero duration would repeat an event without end.
     #[error("{name} must be above zero")]
     ZeroDuration {
         /// Name of the parameter.
         name: &'static str,
     },
-    /// RED's thresholds are equal or the wrong way round.
+    /// RED's thresholds are equal or in the wrong order.
     #[error("RED's lower threshold of {min} must be below its upper one of {max}")]
     RedThresholds {
-        /// The lower one.
+        /// Lower threshold.
         min: u64,
-        /// The upper one.
+        /// Upper threshold.
         max: u64,
     },
-    /// A moving average that never moves.
+    /// RED's moving average has zero weight, and so never moves.
     #[error("RED's weight must be above zero, or its average never follows the queue")]
     ZeroRedWeight,
 }
 
 pub(crate) fn checked_probability(name: &'static str, value: f64) -> Result<(), ConfigError> {
-    // Written so that NaN is refused.
+    // This form refuses NaN.
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ConfigError::Probability { name, value }) }
 }
 

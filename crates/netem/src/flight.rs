@@ -1,17 +1,17 @@
-//! Packets which travel: sent, not yet arrived.
+//! Packets in flight: sent, not arrived yet.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use dfcp_time::Time;
 
-/// Packets in order of arrival, first in first out among equals. Those which keep their order wait in a plain queue;
-/// only the few held back for reordering pay for a heap.
+/// Packets in order of arrival, FIFO among equals. Packets in order wait in a plain queue; only the few held back for reordering pay for a
+/// heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Traveller<P>>,
     held_back: BinaryHeap<Traveller<P>>,
-    /// Arrival of the last packet in order: those behind it must not be earlier.
+    /// Arrival of the last packet in order; later ones must not be earlier.
     last_arrival: Time,
     next_number: u64,
 }
@@ -30,7 +30,7 @@ impl<P> Traveller<P> {
     }
 }
 
-/// Earliest first in a [`BinaryHeap`], which keeps its greatest element on top.
+/// Reversed order: a [`BinaryHeap`] keeps its greatest element on top.
 impl<P> Ord for Traveller<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -56,12 +56,12 @@ impl<P> Flight<P> {
         Self { in_order: VecDeque::new(), held_back: BinaryHeap::new(), last_arrival: Time::ZERO, next_number: 0 }
     }
 
-    /// Arrival of a packet due at `arrival`, such that it does not overtake those in order before it.
+    /// Arrival of a packet due at `arrival`, delayed so that it does not overtake packets in order.
     pub(crate) fn in_order_arrival(&self, arrival: Time) -> Time {
         arrival.max(self.last_arrival)
     }
 
-    /// Adds a packet which keeps its place behind all others in order.
+    /// Adds a packet behind all others in order.
     pub(crate) fn add_in_order(&mut self, arrival: Time, packet: P) {
         let arrival = self.in_order_arrival(arrival);
         self.last_arrival = arrival;
@@ -69,13 +69,13 @@ impl<P> Flight<P> {
         self.in_order.push_back(Traveller { arrival, number, packet });
     }
 
-    /// Adds a packet which others may overtake.
+    /// Adds a packet that others may overtake.
     pub(crate) fn add_held_back(&mut self, arrival: Time, packet: P) {
         let number = self.take_number();
         self.held_back.push(Traveller { arrival, number, packet });
     }
 
-    /// The next arrival.
+    /// Time of the next arrival.
     pub(crate) fn next_arrival(&self) -> Option<Time> {
         let in_order = self.in_order.front().map(|traveller| traveller.arrival);
         match self.held_back.peek() {
@@ -84,18 +84,18 @@ impl<P> Flight<P> {
         }
     }
 
-    /// The last arrival among those in order that is not after `end`.
+    /// Last arrival among the packets in order up to `end`.
     pub(crate) fn last_arrival_until(&self, end: Time) -> Option<Time> {
         let arrived = self.in_order.partition_point(|traveller| traveller.arrival <= end);
         self.in_order.get(arrived.checked_sub(1)?).map(|traveller| traveller.arrival)
     }
 
-    /// True if one in order arrives after `end`.
+    /// True if a packet in order arrives after `end`.
     pub(crate) fn has_arrival_after(&self, end: Time) -> bool {
         self.in_order.back().is_some_and(|last| last.arrival > end)
     }
 
-    /// The next packet and its arrival, if it arrives at `now` or before.
+    /// Next packet with its arrival, if that is not after `now`.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, P)> {
         if self.held_back.is_empty() {
             self.in_order.front().filter(|first| first.arrival <= now)?;

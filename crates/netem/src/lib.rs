@@ -1,8 +1,8 @@
 //! Emulated network links without I/O: packets in with a time, packets out with a time.
 //!
-//! A [`Link`] is one direction of one hop. The caller says what time it is; the link never reads a clock, so the same
-//! code runs under the simulator (simulated nanoseconds), the protocol tests and the relay (real time). The same
-//! configuration, seed and sequence of calls give the same result on every machine.
+//! A [`Link`] is one direction of one hop. The caller supplies the time; the link never reads a clock, so the same code runs in the
+//! simulator (simulated nanoseconds), the protocol tests and the relay (real time). Equal configuration, seed and sequence of calls give
+//! equal results on every machine.
 //!
 //! # Model
 //!
@@ -15,11 +15,11 @@
 //!   carries at most C·(1 − p), as a radio link does. The same holds for a packet that falls into an outage.
 //! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
 //!   nanosecond left by one packet is carried to the next.
-//! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
-//! * **Congestion may be told by marks** (ECN): RED and CoDel mark packets whose ends see it, where they are told to, and drop
-//!   the others. Impairments behind the queue keep a packet's mark.
-//! * **The queue's order is a choice**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] may
-//!   also be used without a link.
+//! * **Order is kept** unless reordering is configured: jitter never lets a packet overtake another.
+//! * **Congestion can be signalled by ECN marks**: if enabled, RED and CoDel mark ECN-capable packets and drop the others. Impairments
+//!   behind the queue preserve marks.
+//! * **The queue discipline is configurable**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] also works
+//!   without a link.
 //! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! The link itself: wiring between queue, transmitter, impairments and flight.
+//! Link: wiring of queue, transmitter, impairments and flight.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::random::{Random, Stream};
 use crate::stats::{Count, LinkStats};
 use crate::transmitter::Transmitter;
 
-/// One direction of one hop; see the crate's documentation for the model.
+/// One direction of one hop; the crate's documentation describes the model.
 ///
-/// Calls: [`push`](Self::push) packets in; wait until [`next_time`](Self::next_time); [`pop`](Self::pop) until it
-/// returns `None`. Time must not run backwards: an instant before the latest one seen counts as that one.
+/// Usage: [`push`](Self::push) packets in; wait until [`next_time`](Self::next_time); [`pop`](Self::pop) until it returns `None`. Time must
+/// not run backwards: an earlier instant counts as the latest one seen.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -30,11 +30,11 @@ pub struct Link<P> {
     policer: Option<Box<TokenBucket>>,
     /// One-way delay of the configuration.
     delay: Duration,
-    /// Every packet which is sent arrives, once, after the delay and as it was.
+    /// True if every sent packet arrives once, after the delay and unchanged.
     is_clean: bool,
-    /// An outage lasts which a change has begun.
+    /// True during an outage started by a change.
     is_out: bool,
-    /// Apart, because a simulator has hundreds of links most of which are clean, and a cache has little room.
+    /// Boxed: a simulator has hundreds of mostly clean links, and the cache is small.
     config: Box<LinkConfig>,
     impairments: Box<Impairments>,
 }
@@ -47,7 +47,7 @@ struct Impairments {
     reorder: Random,
     duplicate: Random,
     corrupt: Random,
-    /// Index of the first blackout which is not over yet.
+    /// Index of the first blackout that is not over.
     blackout: usize,
 }
 
@@ -65,7 +65,7 @@ impl Impairments {
 }
 
 impl<P: Packet> Link<P> {
-    /// A link at rest. `seed` decides every random event.
+    /// Creates an idle link. `seed` determines every random event.
     ///
     /// # Errors
     /// Fails if a field of `config` is invalid: see [`ConfigError`].
@@ -87,7 +87,7 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`. Its fate shows in [`stats`](Self::stats) and [`pop`](Self::pop).
+    /// Offers a packet at `now`. Its fate is visible in [`stats`](Self::stats) and [`pop`](Self::pop).
     pub fn push(&mut self, now: Time, packet: P) {
         self.advance(now);
         let size_bytes = packet.size_bytes();
@@ -110,8 +110,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The earliest time at which [`pop`](Self::pop) might return a packet; `None` while the link is empty. Packets may
-    /// turn out to be lost or late on their way: then `pop` returns `None` at that time and the next one is later.
+    /// Earliest time at which [`pop`](Self::pop) might return a packet; `None` while the link is empty. If that packet turns out to be lost
+    /// or late, `pop` returns `None` and the next time is later.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         let next_departure = self.transmitter.finish_time();
@@ -122,8 +122,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Time to [`pop`](Self::pop) so that packets which arrive within `patience` after the next one come together with it: a
-    /// caller with expensive wake-ups waits that long. A packet that no other one follows closely is not kept waiting.
+    /// Time to call [`pop`](Self::pop) so that packets arriving within `patience` of the next one are taken together, for callers with
+    /// expensive wake-ups. A lone packet is not delayed.
     #[must_use]
     pub fn next_time_together(&self, patience: Duration) -> Option<Time> {
         let next = self.next_time()?;
@@ -132,8 +132,8 @@ impl<P: Packet> Link<P> {
         if self.flight.has_arrival_after(end) {
             return Some(together);
         }
-        // The packet being sent may follow within `end` as well, and so may those which wait behind it. These are taken to be
-        // of its size: their own times are known only when they are sent.
+        // The packet being sent, and those queued behind it, may also arrive before `end`. Queued packets are assumed to have its size:
+        // their own times are known only when they are sent.
         let sent = self.transmitter.finish_time().map(|finish| finish + self.delay);
         let Some(sent) = sent.filter(|&sent| sent <= end) else { return Some(together) };
         let each_ns = duration_ns(self.transmitter.job_duration());
@@ -142,18 +142,18 @@ impl<P: Packet> Link<P> {
         Some(together.max(sent + Duration::from_nanos(each_ns * following)))
     }
 
-    /// End of the present packet's transmission; `None` while none is being sent.
+    /// End of the current transmission; `None` while idle.
     #[must_use]
     pub fn sent_at(&self) -> Option<Time> {
         self.transmitter.finish_time()
     }
 
-    /// The next packet whose arrival is not after `now`, in order of arrival, first in first out among equals.
+    /// Next packet that has arrived by `now`, in order of arrival, FIFO among equals.
     pub fn pop(&mut self, now: Time) -> Option<P> {
         self.pop_with_arrival(now).map(|(_, packet)| packet)
     }
 
-    /// Like [`pop`](Self::pop), with the time at which the packet arrived: how late the caller is shows in the difference.
+    /// Next packet as by [`pop`](Self::pop), with its arrival time, which shows how late the caller is.
     pub fn pop_with_arrival(&mut self, now: Time) -> Option<(Time, P)> {
         self.advance(now);
         let (arrival, packet) = self.flight.pop(self.now)?;
@@ -163,8 +163,8 @@ impl<P: Packet> Link<P> {
         Some((arrival, packet))
     }
 
-    /// Lets the link work until `now` without taking anything out, so that [`queue_len`](Self::queue_len) and
-    /// [`stats`](Self::stats) are those of that instant. All other calls that take a time do this by themselves.
+    /// Advances the link to `now` without taking packets out, so that [`queue_len`](Self::queue_len) and [`stats`](Self::stats) are
+    /// current. Every other call with a time does this itself.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some((finish, packet)) = self.transmitter.finish(self.now) {
@@ -176,7 +176,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Changes the rate from `now` on, for the packet being sent as well.
+    /// Changes the rate from `now` on, also for the packet being sent.
     ///
     /// # Errors
     /// Fails if the rate is zero; the link is then unchanged.
@@ -186,20 +186,20 @@ impl<P: Packet> Link<P> {
         self.config.rate_bps = rate_bps;
         self.queue.set_rate_bps(self.now, rate_bps)?;
         self.transmitter.set_rate(self.now, rate);
-        // Without a rate, all that waited leaves now.
+        // Without a rate, all queued packets leave now.
         self.advance(now);
         Ok(())
     }
 
-    /// Changes the delay for packets which leave the transmitter after `now`. When it shrinks, they still do not
-    /// overtake those already travelling.
+    /// Changes the delay of packets that leave the transmitter after `now`. With a shorter delay they still do not overtake packets in
+    /// flight.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
         self.delay = delay;
     }
 
-    /// Changes the loss model for packets which leave the transmitter after `now`.
+    /// Changes the loss model of packets that leave the transmitter after `now`.
     ///
     /// # Errors
     /// Fails if the model is invalid; the link is then unchanged.
@@ -212,14 +212,14 @@ impl<P: Packet> Link<P> {
         Ok(())
     }
 
-    /// Begins or ends an outage, whatever blackouts the configuration has beside it.
+    /// Starts or ends an outage, independent of configured blackouts.
     pub fn set_outage(&mut self, now: Time, is_out: bool) {
         self.advance(now);
         self.is_out = is_out;
         self.is_clean = self.config.is_clean() && !is_out;
     }
 
-    /// Makes a change happen at `now`.
+    /// Applies a change at `now`.
     ///
     /// # Errors
     /// Fails if its rate or loss is invalid; the link is then unchanged.
@@ -241,13 +241,13 @@ impl<P: Packet> Link<P> {
         Ok(())
     }
 
-    /// Present settings of the link.
+    /// Current configuration.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// True during an outage which a change has begun.
+    /// True during an outage started by a change.
     #[must_use]
     pub fn is_out(&self) -> bool {
         self.is_out
@@ -271,13 +271,13 @@ impl<P: Packet> Link<P> {
         self.queue.bytes()
     }
 
-    /// All that is in the link: waiting, being sent, travelling.
+    /// All packets in the link: queued, being sent, in flight.
     #[must_use]
     pub fn held(&self) -> Count {
         self.held
     }
 
-    /// The last bit of `packet` has left the transmitter at `at`.
+    /// Handles the end of `packet`'s transmission at `at`.
     fn depart(&mut self, at: Time, packet: P) {
         if self.is_clean {
             return self.flight.add_in_order(at + self.delay, packet);
@@ -322,7 +322,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Departures come in order of time, so blackouts which are over need not be looked at again.
+    /// True if `at` lies in a blackout. Departures are in order of time, so past blackouts are skipped for good.
     fn is_dark(&mut self, at: Time) -> bool {
         while let Some(&(start, end)) = self.config.blackouts.get(self.impairments.blackout) {
             if at < end {
@@ -334,7 +334,7 @@ impl<P: Packet> Link<P> {
     }
 }
 
-/// Arrival of the batch that has a packet of the time `at`.
+/// Arrival of the batch that contains time `at`.
 fn next_multiple(at: Time, batch: Duration) -> Time {
     match duration_ns(batch) {
         0 => at,
@@ -342,7 +342,7 @@ fn next_multiple(at: Time, batch: Duration) -> Time {
     }
 }
 
-/// Counts what the queue drops, for as long as the two counters are at hand.
+/// Callback that counts the queue's drops in both counters.
 fn drop_counter<P: Packet>(stats: &mut LinkStats, held: &mut Count) -> impl FnMut(P, DropCause) {
     move |packet, cause| {
         let size_bytes = packet.size_bytes();

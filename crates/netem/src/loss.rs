@@ -5,31 +5,31 @@ use std::sync::Arc;
 use crate::error::{ConfigError, checked_probability};
 use crate::random::{Random, Stream};
 
-/// A loss model; asked once for every packet that leaves the bottleneck.
+/// Loss model, evaluated once for every packet that leaves the bottleneck.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// Nothing is lost.
+    /// No loss.
     #[default]
     None,
-    /// Every packet is lost with the same probability, independently of the others.
+    /// Independent losses with equal probability.
     Bernoulli {
         /// Probability of loss, 0 to 1.
         p: f64,
     },
-    /// Two states, each with its own loss probability (Gilbert 1960, Elliott 1963): losses come in bursts. For every
-    /// packet the present state's loss probability decides its fate, then the state may change. The first packet finds
-    /// the chain in its stationary distribution. [`Loss::bursts`] chooses the four numbers.
+    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963): losses occur in bursts. For every packet the current state's
+    /// probability decides its fate, then the state may change. The chain starts in its stationary distribution. [`Loss::bursts`] computes
+    /// the four numbers.
     GilbertElliott {
-        /// Probability of passing from the good to the bad state after a packet.
+        /// Probability of a transition from good to bad after a packet.
         p_good_to_bad: f64,
-        /// Probability of passing from the bad to the good state after a packet.
+        /// Probability of a transition from bad to good after a packet.
         p_bad_to_good: f64,
         /// Probability of loss in the good state.
         loss_good: f64,
         /// Probability of loss in the bad state.
         loss_bad: f64,
     },
-    /// A recorded pattern, one entry per packet, `true` for lost; it starts again at its end.
+    /// Recorded pattern, one entry per packet, `true` for lost; repeated at its end.
     Trace(Arc<[bool]>),
 }
 
@@ -62,7 +62,7 @@ impl Loss {
         Ok(Self::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good: 0.0, loss_bad: 1.0 })
     }
 
-    /// The share of packets lost in the long run.
+    /// Long-term share of lost packets.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match self {
@@ -92,20 +92,20 @@ impl Loss {
     }
 }
 
-/// Share of time in the bad state; a chain which never moves stays where it starts, in the good one.
+/// Share of time in the bad state; a chain without transitions stays in the good state.
 fn stationary_bad(p_good_to_bad: f64, p_bad_to_good: f64) -> f64 {
     let sum = p_good_to_bad + p_bad_to_good;
     if sum > 0.0 { p_good_to_bad / sum } else { 0.0 }
 }
 
-/// A loss model at work.
+/// State of a loss model.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     loss: Loss,
     random: Random,
-    /// State of Gilbert-Elliott.
+    /// True in the bad state of Gilbert-Elliott.
     bad: bool,
-    /// Position in a trace.
+    /// Position in the trace.
     position: usize,
 }
 
@@ -116,7 +116,7 @@ impl LossProcess {
         process
     }
 
-    /// Changes the model; the stream of random numbers goes on.
+    /// Changes the model; the random sequence continues.
     pub(crate) fn set(&mut self, loss: Loss) {
         self.position = 0;
         self.bad = match &loss {
@@ -128,7 +128,7 @@ impl LossProcess {
         self.loss = loss;
     }
 
-    /// The fate of the next packet.
+    /// True if the next packet is lost.
     pub(crate) fn loses_next(&mut self) -> bool {
         match &self.loss {
             Loss::None => false,
@@ -184,7 +184,7 @@ mod tests {
             let loss = Loss::bursts(p, burst).unwrap();
             assert!((loss.mean() - p).abs() < 1e-12);
             let lost = draw(loss, seed, 1_000_000);
-            // The variance of the share is that of independent losses times about 2·burst.
+            // The variance is about 2·burst times that of independent losses.
             let five_sigma = 5.0 * (p * (1.0 - p) * 2.0 * burst / 1e6f64).sqrt();
             assert!((mean(&lost) - p).abs() < five_sigma, "seed {seed}: {}", mean(&lost));
             assert!((mean_run(&lost) / burst - 1.0).abs() < 0.05, "seed {seed}: {}", mean_run(&lost));

@@ -2,27 +2,26 @@
 
 use crate::ecn::Ecn;
 
-/// Something a link can carry.
+/// Packet type that a link can carry.
 pub trait Packet: Clone {
-    /// Bytes which the packet occupies on the link, its IP header included. Must not change while the link holds the
-    /// packet, not even by corruption.
+    /// Bytes that the packet occupies on the link, including its IP header. Must not change while the link holds the packet, not even by
+    /// corruption.
     fn size_bytes(&self) -> u32;
 
-    /// The flow it belongs to, for statistics and disciplines that serve flows in turn; DropTail ignores it.
+    /// Flow of the packet, for statistics and fair disciplines; DropTail ignores it.
     fn flow(&self) -> u64 {
         0
     }
 
-    /// Its ECN codepoint. Unless told otherwise, congestion shows in losses alone.
+    /// ECN codepoint of the packet; Not-ECT by default.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
 
-    /// Sets the codepoint to [`Ecn::Ce`]. Called only while it is [`Ecn::Ect0`] or [`Ecn::Ect1`], so a packet that is never
-    /// either need not know how.
+    /// Sets the codepoint to [`Ecn::Ce`]. Called only for [`Ecn::Ect0`] and [`Ecn::Ect1`], so other packet types need no implementation.
     fn mark_ce(&mut self) {}
 
-    /// Flips one bit, chosen by `random`, which is none of the ECN codepoint. A packet which holds no bytes stays as it is.
+    /// Flips one bit, chosen by `random`, outside the ECN codepoint. A packet without bytes stays as it is.
     fn corrupt(&mut self, random: u64);
 }
 
@@ -35,7 +34,7 @@ pub fn flip_bit(bytes: &mut [u8], random: u64) {
     }
 }
 
-/// The bytes are the whole packet: no header is added to its size.
+/// The bytes are the whole packet, headers included.
 impl Packet for Vec<u8> {
     fn size_bytes(&self) -> u32 {
         u32::try_from(self.len()).unwrap_or(u32::MAX)
@@ -46,18 +45,18 @@ impl Packet for Vec<u8> {
     }
 }
 
-/// A payload whose headers are counted but not stored, with whatever the caller needs to send it on.
+/// Payload whose headers are counted but not stored, with a tag for the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram<T = ()> {
     /// The payload; corruption flips one of its bits.
     pub bytes: Vec<u8>,
-    /// Bytes of the headers around it (28 for UDP over IPv4, 48 over IPv6), added to the size on the link.
+    /// Bytes of its headers (28 for UDP over IPv4, 48 over IPv6), added to the size on the link.
     pub overhead_bytes: u32,
-    /// See [`Packet::flow`].
+    /// Flow, see [`Packet::flow`].
     pub flow: u64,
-    /// See [`Packet::ecn`].
+    /// ECN codepoint, see [`Packet::ecn`].
     pub ecn: Ecn,
-    /// Carried along untouched, for example the destination.
+    /// Tag of the caller, for example the destination; never changed.
     pub tag: T,
 }
 

@@ -8,13 +8,13 @@ use crate::error::ConfigError;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// A policer's rate and bucket: a packet for which the bucket has tokens passes at once, any other is dropped (the
-/// single-rate two-colour form of RFC 2697, whose red packets are dropped).
+/// Rate and bucket of a policer: a packet for which the bucket has tokens passes at once, any other is dropped (the single-rate two-colour
+/// form of RFC 2697 that drops red packets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// The rate at which the bucket fills, bit/s.
+    /// Fill rate of the bucket, bit/s.
     pub rate_bps: u64,
-    /// Capacity of the bucket, bytes; at the start it is full. A packet which is larger never passes.
+    /// Capacity of the bucket, bytes; full at the start. A larger packet never passes.
     pub bucket_bytes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Policer {
     }
 }
 
-/// A policer at work. Tokens are counted in bit·ns/s, of which a rate of R bit/s makes R per nanosecond.
+/// State of a policer. Tokens are counted in bit·ns/s, of which a rate of R bit/s adds R per nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     policer: Policer,
@@ -47,7 +47,7 @@ impl TokenBucket {
         Self { policer, tokens: policer.full(), at: Time::ZERO }
     }
 
-    /// True if a packet passes at `now`.
+    /// Takes a packet's tokens at `now`; false if there are too few.
     pub(crate) fn passes(&mut self, now: Time, size_bytes: u32) -> bool {
         let elapsed_ns = now.as_ns().saturating_sub(self.at.as_ns());
         self.at = self.at.max(now);
@@ -73,7 +73,7 @@ mod tests {
         let mut passed_at = |ms: u64| bucket.passes(Time::from_ms(ms), 1_000);
         assert_eq!([0, 0, 0, 0].map(&mut passed_at), [true, true, true, false]);
         assert_eq!([1, 1, 2].map(&mut passed_at), [true, false, true]);
-        // Idle time fills it up to its size and no further.
+        // Idle time fills the bucket at most to its capacity.
         assert_eq!([100, 100, 100, 100].map(&mut passed_at), [true, true, true, false]);
     }
 

@@ -1,18 +1,17 @@
-//! The link's random numbers.
+//! Random numbers of a link.
 //!
-//! They are part of the crate's contract: the same seed gives the same packets lost, late, doubled and damaged in every
-//! release and on every platform (`tests/golden.rs` holds the pattern). So nothing here relies on the parts of `rand`
-//! which may change between releases: the generator is PCG XSL RR 128/64 (MCG) as O'Neill published it, seeded by
-//! SplitMix64, and a probability is compared with 53 bits of its output.
+//! They are part of the crate's contract: equal seeds give equal losses, delays, copies and damage in every release and on every platform
+//! (`tests/golden.rs` records the pattern). So nothing here depends on the parts of `rand` that may change: the generator is PCG XSL RR
+//! 128/64 (MCG) as published by O'Neill, seeded by SplitMix64, and a probability is compared with 53 bits of its output.
 
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-/// One impairment's (or the queue's) own stream of random numbers.
+/// Random sequence of one impairment, or of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Pcg64Mcg);
 
-/// Purpose of a stream. The numbers enter the seed and must never change.
+/// Purpose of a random sequence. The numbers enter the seed and must never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Loss = 1,

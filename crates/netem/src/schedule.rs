@@ -1,4 +1,4 @@
-//! Events of a path at given times: outages, recorded rates, new addresses.
+//! Timed events of a path: outages, recorded rates, rebindings.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::config::LinkChange;
 use crate::delivery_trace::{DeliveryTrace, TRACE_BIN_DEFAULT};
 
-/// The two ways of a path.
+/// Direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the calling host to the other.
+    /// From the calling host to the other one.
     Up,
     /// From the other host to the calling one.
     Down,
@@ -19,25 +19,25 @@ impl Way {
     const BOTH: [Self; 2] = [Self::Up, Self::Down];
 }
 
-/// Something that happens to a path.
+/// Event on a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathEvent {
-    /// The link of a way changes.
+    /// Change of the link in one direction.
     Change(Way, LinkChange),
-    /// The host which calls gets another address, as behind a NAT which has forgotten it.
+    /// New address of the calling host, as after a NAT rebinding.
     Rebind,
 }
 
-/// Events in the order of time, which is counted from a moment that the user of this chooses.
+/// Events in order of time, relative to a start that the caller chooses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// Events with their times, in order.
     events: VecDeque<(Duration, PathEvent)>,
-    /// Traces of the two directions.
+    /// Traces of both directions.
     traces: [Option<Replay>; 2],
 }
 
-/// A recorded rate, which is repeated without end.
+/// Recorded rate, repeated for ever.
 #[derive(Clone, Debug, PartialEq)]
 struct Replay {
     trace: DeliveryTrace,
@@ -51,7 +51,7 @@ impl Replay {
 }
 
 impl Schedule {
-    /// Nothing passes for `lasts` from `at` on, either way. Outages which overlap end with the first of them.
+    /// Adds an outage of both directions from `at` for `lasts`. Overlapping outages end with the first of them.
     #[must_use]
     pub fn with_outage(mut self, at: Duration, lasts: Duration) -> Self {
         for (at, is_out) in [(at, true), (at.saturating_add(lasts), false)] {
@@ -61,14 +61,14 @@ impl Schedule {
         self
     }
 
-    /// The host which calls gets another address at `at`.
+    /// Adds a new address of the calling host at `at`.
     #[must_use]
     pub fn with_rebind(mut self, at: Duration) -> Self {
         self.add(at, PathEvent::Rebind);
         self
     }
 
-    /// The rate of a way is that of a trace, as the mean of [`TRACE_BIN_DEFAULT`] at a time.
+    /// Sets a direction's rate from a trace, averaged over [`TRACE_BIN_DEFAULT`].
     #[must_use]
     pub fn with_trace(mut self, way: Way, trace: DeliveryTrace) -> Self {
         self.traces[way as usize] = Some(Replay { trace, next_bin: 0 });
@@ -87,13 +87,13 @@ impl Schedule {
         rates.chain(self.events.front().map(|(at, _)| *at)).min()
     }
 
-    /// The next event that is due at `now`.
+    /// Next event that is due at `now`.
     pub fn pop(&mut self, now: Duration) -> Option<PathEvent> {
         let next_at = self.next_at().filter(|&at| at <= now)?;
         let replays = Way::BOTH.into_iter().zip(&mut self.traces);
         let mut replays = replays.filter_map(|(way, replay)| Some((way, replay.as_mut()?)));
         if let Some((way, replay)) = replays.find(|(_, replay)| replay.next_at() == next_at) {
-            // After 2.7 years the first bin comes again.
+            // After 2.7 years the bins start again.
             let rate_bps = replay.trace.rate_bps(TRACE_BIN_DEFAULT, replay.next_bin.into());
             replay.next_bin = replay.next_bin.wrapping_add(1);
             return Some(PathEvent::Change(way, LinkChange { rate_bps: Some(rate_bps), ..LinkChange::default() }));
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_trace_is_repeated_without_end_and_each_way_has_its_own() {
         let trace = |text: &str| DeliveryTrace::parse(text).unwrap();
-        // Two packets in the first 20 ms of 40, one in the other; and one every 10 ms.
+        // Two packets in the first 20 ms of 40, one in the rest; and one every 10 ms.
         let mut schedule =
             Schedule::default().with_trace(Way::Up, trace("1\n2\n40\n")).with_trace(Way::Down, trace("10\n"));
         let mut rates = [Vec::new(), Vec::new()];

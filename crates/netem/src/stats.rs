@@ -30,29 +30,28 @@ impl AddAssign for Count {
     }
 }
 
-/// Exact counters of one link since its creation. At any time
-/// `offered + duplicated = delivered + queue_drops + blackout_drops + lost + held`, where *held* is
-/// [`Link::held`](crate::Link::held): what waits, is being sent or travels.
+/// Exact counters of one link since its creation. Always `offered + duplicated = delivered + queue_drops + blackout_drops + lost + held`,
+/// where *held* is [`Link::held`](crate::Link::held): queued, being sent or in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Pushed into the link.
+    /// Packets pushed into the link.
     pub offered: Count,
-    /// Dropped by the queue, on arrival or later: because it, or all that the link may hold, was full, or early.
+    /// Packets dropped by the queue, on arrival or later: at its limit, at the link's limit, or early.
     pub queue_drops: Count,
-    /// Those of `queue_drops` which RED or CoDel dropped though there was room.
+    /// Packets among `queue_drops` that RED or CoDel dropped although there was room.
     pub early_drops: Count,
-    /// Told of congestion by a CE mark instead, by RED or CoDel; a packet that came marked included.
+    /// Packets marked with CE by RED or CoDel instead, including those that arrived marked.
     pub ce_marked: Count,
-    /// Sent, but the link was dark when the last bit left.
+    /// Packets whose last bit left during an outage.
     pub blackout_drops: Count,
-    /// Sent, but lost by the loss model.
+    /// Packets sent, then lost by the loss model.
     pub lost: Count,
     /// Copies added by duplication.
     pub duplicated: Count,
-    /// Held back by the reorder delay, so that later packets could overtake them.
+    /// Packets held back by the reorder delay, so that later ones could overtake them.
     pub reordered: Count,
-    /// Arrived, or to arrive, with one bit flipped; copies count by themselves.
+    /// Packets with one bit flipped, arrived or in flight; copies count separately.
     pub corrupted: Count,
-    /// Taken out by [`Link::pop`](crate::Link::pop), copies included.
+    /// Packets returned by [`Link::pop`](crate::Link::pop), copies included.
     pub delivered: Count,
 }

@@ -1,4 +1,4 @@
-//! Serialisation: how long each packet keeps the sending end of the link busy.
+//! Serialisation: the time for which each packet occupies the transmitter.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use dfcp_time::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// A sender of one packet at a time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond, so
-/// integers suffice and nothing drifts, whatever the rate and however often it changes.
+/// Transmitter of one packet at a time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond, so integers suffice
+/// and nothing drifts, whatever the rate and its changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter<P> {
-    /// `None` sends everything in no time.
+    /// Rate; `None` sends instantly.
     rate_bps: Option<NonZeroU64>,
     job: Option<Job<P>>,
-    /// Work which the last nanosecond of the previous packet could have done for the next.
+    /// Work that the last nanosecond of the previous packet left for the next one.
     credit: u128,
 }
 
@@ -24,8 +24,7 @@ struct Job<P> {
     /// Time of the last update of `work_left`.
     since: Time,
     work_left: u128,
-    /// Time at which it will have been done. Kept, because it is asked for several times per packet and costs a
-    /// division.
+    /// Time at which the work will be done; cached, because it is read several times per packet and costs a division.
     finish: Time,
 }
 
@@ -38,18 +37,18 @@ impl<P> Transmitter<P> {
         self.job.is_none()
     }
 
-    /// True if it sends everything in no time.
+    /// True if packets are sent instantly.
     pub(crate) fn is_infinite(&self) -> bool {
         self.rate_bps.is_none()
     }
 
-    /// Starts a packet after an idle time, which nothing is carried over from.
+    /// Starts a packet after an idle time, without carry-over.
     pub(crate) fn start(&mut self, now: Time, size_bytes: u32, packet: P) {
         self.credit = 0;
         self.continue_with(now, size_bytes, packet);
     }
 
-    /// Starts a packet at the instant at which the one before it was finished.
+    /// Starts a packet at the instant at which the previous one finished.
     pub(crate) fn continue_with(&mut self, now: Time, size_bytes: u32, packet: P) {
         let work = u128::from(size_bytes) * 8 * NS_PER_S;
         let work_left = work.saturating_sub(self.credit);
@@ -58,18 +57,17 @@ impl<P> Transmitter<P> {
         self.job = Some(Job { packet, since: now, work_left, finish });
     }
 
-    /// Time at which the packet being sent will have left.
+    /// Time at which the current packet will have left.
     pub(crate) fn finish_time(&self) -> Option<Time> {
         self.job.as_ref().map(|job| job.finish)
     }
 
-    /// Transmission time of the packet being sent, from its start or the latest change of the rate.
+    /// Transmission time of the current packet, from its start or the latest change of the rate.
     pub(crate) fn job_duration(&self) -> Duration {
         self.job.as_ref().map_or(Duration::ZERO, |job| job.finish - job.since)
     }
 
-    /// Takes the packet out at its [`finish_time`](Self::finish_time), which is returned with it, if that is not after
-    /// `now`.
+    /// Removes the packet at its [`finish_time`](Self::finish_time), if that is not after `now`; returns both.
     pub(crate) fn finish(&mut self, now: Time) -> Option<(Time, P)> {
         let job = self.job.take_if(|job| job.finish <= now)?;
         let done = self.work_done(job.since, job.finish);
@@ -77,7 +75,7 @@ impl<P> Transmitter<P> {
         Some((job.finish, job.packet))
     }
 
-    /// Changes the rate from `now` on; what the old rate has done of the present packet stays done.
+    /// Changes the rate from `now` on; work already done on the current packet counts.
     pub(crate) fn set_rate(&mut self, now: Time, rate_bps: Option<NonZeroU64>) {
         let job = self.job.take().map(|mut job| {
             job.work_left = job.work_left.saturating_sub(self.work_done(job.since, now));
@@ -96,7 +94,7 @@ impl<P> Transmitter<P> {
         let Some(rate_bps) = self.rate_bps else { return 0 };
         match u64::try_from(work) {
             Ok(work) => work.div_ceil(rate_bps.get()),
-            // Packets of gigabytes.
+            // Packets of gigabytes overflow the fast path.
             Err(_) => u64::try_from(work.div_ceil(u128::from(rate_bps.get()))).unwrap_or(u64::MAX),
         }
     }
@@ -153,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_new_rate_applies_to_the_rest_of_the_packet() {
-        // 1000 bytes at 8 Mbit/s take 1 ms. After half of it the rate falls to a quarter: 2 ms for the other half.
+        // 1000 bytes at 8 Mbit/s take 1 ms. Half way the rate falls to a quarter: 2 ms for the other half.
         let mut transmitter = at(8_000_000);
         transmitter.start(Time::ZERO, 1000, ());
         transmitter.set_rate(Time::from_us(500), NonZeroU64::new(2_000_000));

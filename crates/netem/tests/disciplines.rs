@@ -1,5 +1,4 @@
-//! Links with queue disciplines: what must hold for every link holds for these too, and their seeds are part of the
-//! contract.
+//! Tests: links with queue disciplines obey the rules of all links, and their seeds are part of the contract.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use proptest::prelude::*;
 /// Time, flow, size in bytes.
 type Offer = (Time, u64, u32);
 
-/// Carries its number in its tag.
+/// Datagram with its number as the tag.
 fn datagram(number: usize, flow: u64, size_bytes: u32) -> Datagram<usize> {
     Datagram { bytes: Vec::new(), overhead_bytes: size_bytes, flow, tag: number, ..Datagram::default() }
 }
 
-/// Small enough to fill, drop early and change their hash within a short test.
+/// Disciplines small enough to fill, drop early and change their hash within a short test.
 fn disciplines() -> Vec<Discipline> {
     let red = Red { min_threshold: 2, max_threshold: 6, weight: 0.2, ..Red::default() };
     let in_bytes = Red { unit: RedUnit::Bytes, min_threshold: 2_000, max_threshold: 6_000, ..red };
@@ -53,7 +52,7 @@ fn sum(parts: &[Count]) -> (u64, u64) {
 /// Arrivals with their time, number and flow, and the counters.
 type Trace = (Vec<(Time, usize, u64)>, LinkStats);
 
-/// Pushes the offers and pops what falls due; conservation is checked at every step.
+/// Pushes the offers and pops due packets; checks conservation at every step.
 fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCaseError> {
     let mut link: Link<Datagram<usize>> =
         Link::new(config.clone(), seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -148,7 +147,7 @@ fn a_round_robin_schedule_worked_out_by_hand() {
     }
 }
 
-/// CoDel's drops on the way out count as early drops, and their packets are no longer held.
+/// CoDel's drops at dequeue count as early drops, and their packets are no longer held.
 #[test]
 fn drops_on_the_way_out_are_counted() {
     let config =
@@ -158,7 +157,7 @@ fn drops_on_the_way_out_are_counted() {
         link.push(Time::ZERO, datagram(number, 0, 1000));
     }
     assert_eq!(link.stats().queue_drops, Count::default());
-    // One packet a millisecond. The wait is 5 ms at 5 ms; then the control law drops at 105, 205 and 276 ms.
+    // One packet per millisecond. The wait is 5 ms at 5 ms; then the control law drops at 105, 205 and 276 ms.
     link.advance(Time::from_ms(300));
     assert_eq!(link.stats().early_drops, Count { packets: 3, bytes: 3000 });
     assert_eq!(link.stats().queue_drops, link.stats().early_drops);
@@ -179,7 +178,7 @@ fn a_link_without_a_queue_still_sends() {
     }
 }
 
-/// Rates change under a queue; without one, all leaves.
+/// The rate changes while packets are queued; without a rate, all leave.
 #[test]
 fn the_rate_may_change() {
     for discipline in disciplines() {
@@ -205,7 +204,7 @@ fn nonsense_is_refused() {
     assert_eq!(error.to_string(), "SFQ's number of buckets is 0, but must be 1 to 65536");
 }
 
-/// The flows of the packets that arrive, in order, when 8 flows offer three times the rate of 8 Mbit/s.
+/// Flows of the arriving packets, in order, when 8 flows offer three times the rate of 8 Mbit/s.
 fn pattern(discipline: Discipline, seed: u64) -> Result<String, ConfigError> {
     let config =
         LinkConfig::default().with_rate_bps(8_000_000).with_queue(QueueLimit::packets(12)).with_discipline(discipline);
@@ -217,7 +216,7 @@ fn pattern(discipline: Discipline, seed: u64) -> Result<String, ConfigError> {
     Ok(std::iter::from_fn(|| link.pop(Time::MAX)).map(|packet| packet.flow.to_string()).collect())
 }
 
-/// As in `golden.rs`: these must not change.
+/// Golden values, as in `golden.rs`: these must not change.
 #[test]
 fn seeds_keep_their_meaning() {
     let us = Duration::from_micros;

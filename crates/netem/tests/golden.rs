@@ -6,15 +6,15 @@ use std::time::Duration;
 use dfcp_netem::{ConfigError, Link, LinkConfig, Loss};
 use dfcp_time::Time;
 
-/// The fates of 64 packets, pushed 1 ms apart over 1 ms of delay: `1` arrived, `L` late, `x` damaged, `.` lost; a packet
-/// and its copy in brackets.
+/// Fates of 64 packets, pushed 1 ms apart over 1 ms of delay: `1` arrived, `L` late, `x` damaged, `.` lost; a packet and its copy in
+/// brackets.
 fn pattern(config: LinkConfig, seed: u64) -> Result<String, ConfigError> {
     let mut link: Link<Vec<u8>> = Link::new(config.with_delay(Duration::from_millis(1)), seed)?;
     let mut fates = vec![String::new(); 64];
     for step in 0..80u8 {
         let now = Time::from_ms(u64::from(step));
         while let Some(packet) = link.pop(now) {
-            // Four copies of the number: whichever bit is flipped, the majority still tells it.
+            // Four copies of the number: after one flipped bit, the majority is still correct.
             let number = (packet[0] & packet[1]) | (packet[1] & packet[2]) | (packet[2] & packet[0]);
             let damaged = packet != vec![number; 4];
             let late = step > number + 1;

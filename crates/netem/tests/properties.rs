@@ -1,4 +1,4 @@
-//! Properties of every link under every sequence of calls.
+//! Property tests of links under arbitrary sequences of calls.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dfcp_netem::{Count, Link, LinkConfig, LinkStats, Loss, QueueLimit};
 use dfcp_time::Time;
 use proptest::prelude::*;
 
-/// Pushed at a time, with a size.
+/// Time of the push, and size.
 type Offer = (Time, usize);
 
 fn numbered(number: usize, size_bytes: usize) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn went(stats: &LinkStats, held: Count) -> (u64, u64) {
 /// Everything that happened: arrivals with their times, and the counters.
 type Trace = (Vec<(Time, Vec<u8>)>, LinkStats);
 
-/// Pushes the offers, popping as packets fall due, and checks the invariants after every call.
+/// Pushes the offers, pops due packets, and checks the invariants after every call.
 fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCaseError> {
     let mut link = Link::new(config.clone(), seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let mut arrived = Vec::new();
@@ -110,8 +110,8 @@ fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCa
     Ok((arrived, link.stats()))
 }
 
-/// Arrival of each offer at a link that only queues and sends: `None` if the queue is full. Every busy period is worked
-/// out from its start with the total of its bits, so nothing can accumulate.
+/// Reference arrival of each offer at a link without impairments: `None` if the queue is full. Every busy period is computed from its start
+/// with the total of its bits, so no error can accumulate.
 fn reference(rate_bps: u64, delay: Duration, queue_packets: usize, offers: &[Offer]) -> Vec<Option<Time>> {
     let mut departures: Vec<u64> = Vec::new();
     let (mut busy_since, mut busy_bits) = (0u64, 0u128);
@@ -185,8 +185,7 @@ proptest! {
 
     #[test]
     fn when_the_link_is_asked_does_not_matter(config in config(), seed: u64, offers in offers()) {
-        // Popping only at the very end gives the same packets in the same order as popping at every event, unless the
-        // bound on all bytes held made room depend on what had been taken out.
+        // Popping only at the end gives the same packets in the same order, unless the limit on all bytes made room depend on earlier pops.
         let config = LinkConfig { held_bytes_max: u64::MAX, ..config };
         let (arrived, stats) = run(&config, seed, &offers)?;
         let mut link = Link::new(config, seed).unwrap();

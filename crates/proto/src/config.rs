@@ -15,6 +15,7 @@ use dfcp_wire::handshake::Offer;
 #[cfg(feature = "classic")]
 pub use self::classic_settings::ClassicSettings;
 pub use self::path_hint::PathHint;
+use crate::codec::{Codec, RandomLinear};
 use crate::dscp::Dscp;
 use crate::error::ConfigError;
 use crate::key_log::KeyLog;
@@ -100,20 +101,6 @@ pub enum SendBuffering {
     Shallow,
 }
 
-/// The contents of symbols: bytes, or nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Symbols have bytes.
-    #[default]
-    Real,
-    /// **For simulators alone:** nothing is coded, copied or kept. Data segments end behind their options, and count as if
-    /// their symbols were there ([`Transmit::elided_bytes`](crate::Transmit::elided_bytes)); a block counts as decoded as
-    /// soon as it has had K different symbols (modern), or *Redundancy* bytes of them (classic); what is written is
-    /// forgotten, and what is read is zeros. Both ends must have chosen it; not for sealed connections, and never over sockets:
-    /// the crate `dfcp` sets `Real`.
-    Elided,
-}
-
 /// A connection's configuration. Start from [`Config::server`], [`Config::client`] or [`Config::pre_shared`], and change what
 /// shall be different:
 ///
@@ -139,7 +126,7 @@ pub enum Content {
 ///
 /// It can be written and read, **without `security`**: neither keys nor trusted peers ever get into such a text. What is read is sealed
 /// and trusts nobody, like [`Config::modern`], until `security` is set. Durations are numbers of milliseconds (`idle_timeout_ms`, ..),
-/// what is left out has the modern profile's default, and unknown names are refused. `content` is left out, too. The classic profile
+/// what is left out has the modern profile's default, and unknown names are refused. `codec` is left out, too. The classic profile
 /// is called `danger_classic`, since no security set afterwards would protect it.
 #[derive(Clone, Debug)]
 #[cfg_attr(
@@ -229,9 +216,10 @@ pub struct Config {
     /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub path_hint: Option<PathHint>,
-    /// The contents of symbols. Default: bytes.
+    /// The codec of blocks, the same at both ends. Default: [`RandomLinear`]. Another is for simulators alone: over sockets, the
+    /// crate `dfcp` always sets this one.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub content: Content,
+    pub codec: &'static dyn Codec,
     /// Is told what happens to connections of this configuration. Default `None`, which costs nothing.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub observer: Option<Observer>,
@@ -271,7 +259,7 @@ impl Config {
             #[cfg(feature = "classic")]
             classic: ClassicSettings::default(),
             path_hint: None,
-            content: Content::Real,
+            codec: &RandomLinear,
             observer: None,
             danger_key_log: None,
         }
@@ -356,7 +344,7 @@ impl Config {
         if self.profile == Profile::Classic {
             return Err(ConfigError::ClassicLeftOut);
         }
-        if self.content == Content::Elided && self.credentials().is_some() {
+        if self.codec.carried_bytes(1) == 0 && self.credentials().is_some() {
             return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate_in(self.profile)?;

@@ -39,8 +39,8 @@ pub enum ConfigError {
     /// The library of the handshake refused what it was given.
     #[error("the handshake could not be set up with these settings")]
     Handshake,
-    /// A sealed connection without content.
-    #[error("a connection whose content is only counted has nothing to seal; choose a connection without seals")]
+    /// An encrypted connection with a codec which carries no bytes.
+    #[error("the codec carries no bytes, so there is nothing to encrypt; choose another, or a plaintext connection")]
     NothingToSeal,
     /// A redundancy which is not a number between 0 and 16.
     #[error("the open loop's redundancy must lie between 0 and 16")]

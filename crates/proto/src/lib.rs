@@ -13,6 +13,7 @@ struct Readme;
 
 #[cfg(feature = "classic")]
 mod classic;
+pub mod codec;
 pub mod config;
 mod connection;
 mod dscp;
@@ -41,7 +42,7 @@ mod stream;
 pub use classic::inctokens;
 #[cfg(feature = "classic")]
 pub use config::ClassicSettings;
-pub use config::{Config, Content, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
+pub use config::{Config, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 pub use connection::Parameters;
 pub use connection::{Connection, Streams};

@@ -10,9 +10,9 @@ use crate::limits::{SPARE_BYTES_MAX, SPARE_DECODERS_MAX, SPARE_DECODERS_SHARE};
 /// The memory of small messages is quickly had again, and many idle connections' last ones would add up.
 const KEPT_BYTES_MIN: usize = 16 << 10;
 
-/// Shared by all connections of an endpoint, so that those which are idle hold nothing.
+/// Memory of blocks and decoders that are done with. All connections of an endpoint share it, so that idle ones hold nothing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SpareBlocks(Arc<Mutex<Kept>>);
+pub struct SpareBlocks(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -48,6 +48,9 @@ impl SpareBlocks {
     /// An empty vector which is kept and has room for `bytes`, and for little more: a connection is charged for a block,
     /// and must not get a larger one. The latest may still be in the processor's caches.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        if bytes + bytes / 8 < KEPT_BYTES_MIN {
+            return None;
+        }
         let mut kept = self.lock();
         let fits = |block: &Vec<u8>| (bytes..=bytes + bytes / 8).contains(&block.capacity());
         let place = kept.blocks.iter().rposition(fits)?;

@@ -1,8 +1,7 @@
-//! For build scripts: tells the program from which commit it is built, and a hash of source files that decide what it
-//! gives. Records of measurements name both.
+//! Library for build scripts: passes the program its commit, and a hash of the source files that determine its results. Records of
+//! measurements name both.
 //!
-//! Both are environment variables of the compilation, which the program reads with `env!`; cargo runs the script again when they can have
-//! changed.
+//! Both are environment variables of the compilation, read by `env!`; cargo reruns the script when they may have changed.
 
 #![forbid(unsafe_code)]
 
@@ -17,14 +16,14 @@ use std::process::Command;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// File that cargo writes into each package of a repository.
+/// File that cargo writes into each package built from a repository.
 const PACKAGED_FROM: &str = ".cargo_vcs_info.json";
 
-/// Digits of a commit: as many as `git rev-parse --short=12` prints where they are unambiguous.
+/// Digits of a commit, as printed by `git rev-parse --short=12`.
 const COMMIT_DIGITS: usize = 12;
 
-/// Sets `variable` to the commit from which the package is built: the one which it was packaged from, else that of the
-/// repository it is in; empty where there is neither. Called by a build script.
+/// Sets `variable` to the commit of the package: the one recorded in the package, else that of the surrounding repository; empty without
+/// either. Called by a build script.
 pub fn commit(variable: &str) {
     let packaged = fs::read_to_string(PACKAGED_FROM).ok();
     let commit = packaged
@@ -39,11 +38,10 @@ pub fn commit(variable: &str) {
     tell(&out);
 }
 
-/// Sets `variable` to a hash of the version of the package which is built and of all files at and below `sources`: their names, as they
-/// are given here, and contents. Called by a build script; `sources` are relative to the package.
+/// Sets `variable` to a hash of the package's version and of all files at and below `sources`: their names, as given here, and contents.
+/// Called by a build script; `sources` are relative to the package.
 ///
-/// A source which does not exist is passed over: in a published package those of other crates do not, and the version
-/// stands for them.
+/// Missing sources are skipped: a published package lacks those of other crates, whose versions stand for them.
 pub fn source_hash(variable: &str, sources: &[&str]) {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let mut out = format!("cargo::rustc-env={variable}={}\n", hash(&version, Path::new(""), sources));
@@ -54,7 +52,7 @@ pub fn source_hash(variable: &str, sources: &[&str]) {
 }
 
 fn tell(out: &str) {
-    // A failed write means that cargo is gone, and the build with it.
+    // A failed write means that cargo has ended, and the build with it.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }
 
@@ -63,7 +61,7 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The value of `"sha1"` in what cargo writes. Read by hand: a parser of JSON would be compiled for this alone.
+/// Value of `"sha1"` in cargo's file. Parsed by hand, to avoid compiling a JSON parser for this alone.
 fn packaged_commit(json: &str) -> Option<String> {
     let value = json.split_once("\"sha1\"")?.1.split('"').nth(1)?;
     let is_hash = value.len() >= COMMIT_DIGITS && value.bytes().all(|byte| byte.is_ascii_hexdigit());

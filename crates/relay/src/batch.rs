@@ -1,4 +1,4 @@
-//! Gathers datagrams that leave together into as few system calls as possible.
+//! Batching of outgoing datagrams into few system calls.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::clients::Client;
 use super::socket::{Route, Socket};
 use super::stats::Datagrams;
 
-/// Origin of a datagram on a link, needed to send it on.
+/// Origin of a datagram on a link, needed for forwarding.
 #[derive(Clone, Debug)]
 pub(super) struct Tag {
     pub(super) client: Arc<Client>,
 }
 
-/// Packets on the relay's links.
+/// Packet type of the relay's links.
 pub(super) type Packet = Datagram<Tag>;
 
 /// Socket and destination of a direction's datagrams.
 #[derive(Debug)]
 pub(super) enum Way<'a> {
-    /// To the target, each client's by its own socket.
+    /// To the target, from each client's own socket.
     ToTarget(SocketAddr),
-    /// To the clients by the listening socket, whose address they know.
+    /// To the clients, from the listening socket.
     ToClients(&'a Socket),
 }
 
@@ -37,7 +37,7 @@ impl Way<'_> {
         }
     }
 
-    /// True if the datagram has come to a port that the client no longer has.
+    /// True if the datagram arrived at a port that the client had before a rebinding.
     fn is_lost(&self, tag: &Tag) -> bool {
         matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
     }
@@ -51,8 +51,8 @@ impl Way<'_> {
     }
 }
 
-/// Consecutive datagrams of the same client, mark and length, sent with one system call; only the last may be shorter.
-/// Empty between calls; kept for its memory.
+/// Consecutive datagrams of one client with equal mark and length, sent by one system call; only the last may be shorter. Empty between
+/// calls; kept for its memory.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     head: Option<Head>,
@@ -70,7 +70,7 @@ struct Head {
 }
 
 impl Batch {
-    /// Sends everything that has reached the far end of `link` and returns what the kernel refused.
+    /// Sends everything that has left `link`; returns the datagrams that the kernel refused.
     pub(super) fn send_due(&mut self, link: &mut Link<Packet>, now: Time, way: &Way<'_>) -> Datagrams {
         let mut refused = Datagrams::default();
         while let Some(packet) = link.pop(now) {
@@ -93,11 +93,11 @@ impl Batch {
         refused
     }
 
-    /// True if `packet` can be the next one of the present batch.
+    /// True if `packet` can extend the current batch.
     fn takes(&self, packet: &Packet) -> bool {
         let Some(head) = &self.head else { return false };
         let length = packet.bytes.len();
-        // A shorter datagram has ended the batch; an empty one cannot be a segment at all.
+        // A shorter datagram ends the batch; an empty one cannot be a segment.
         let is_open = head.segment_bytes > 0 && self.bytes.len().is_multiple_of(head.segment_bytes);
         is_open
             && (1..=head.segment_bytes).contains(&length)

@@ -1,4 +1,4 @@
-//! The clients of the relay.
+//! Clients of the relay.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,15 +12,15 @@ use dfcp_time::Time;
 use super::limits::{CLIENT_CHECK_INTERVAL, CLIENT_IDLE_MAX, CLIENTS_MAX};
 use super::socket::{Local, Socket};
 
-/// One client address with its own socket towards the target, by which replies find their way back. Datagrams on the
-/// way hold on to it, so that forgetting a client does not misdirect them.
+/// Client address with its own socket towards the target, for the replies. Datagrams in flight hold a reference, so that forgetting a
+/// client does not misdirect them.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// The relay's address which this client sent to: replies must come from there.
+    /// Relay address that the client sent to, and that replies must come from.
     pub(super) reply_from: Option<IpAddr>,
     pub(super) socket: Socket,
-    /// True if it has got another port since: datagrams that come back to this one are lost.
+    /// True after a rebinding: replies to this port are lost.
     is_forgotten: AtomicBool,
 }
 
@@ -36,16 +36,16 @@ struct Entry {
     last_seen: Time,
 }
 
-/// The clients by address, bounded in number and in idle time.
+/// Clients by address, bounded in number and idle time.
 #[derive(Debug)]
 pub(super) struct Clients {
     entries: BTreeMap<SocketAddr, Entry>,
     target: SocketAddr,
-    /// Those with a port of before. Their sockets stay open for a while: a NAT drops what comes to an old port, and a closed one would be
-    /// answered.
+    /// Clients with an old port. Their sockets stay open for a while: a NAT silently drops packets to an old port, but a closed socket
+    /// would be answered by ICMP.
     forgotten: Vec<Arc<Client>>,
     next_check: Time,
-    /// Clients ever admitted.
+    /// Clients admitted so far.
     pub(super) admitted: u64,
 }
 
@@ -64,11 +64,11 @@ impl Clients {
         self.entries.len()
     }
 
-    /// The client with this address, admitted if it is new; `None` when the table is full, or it cannot be answered. In a full table the
-    /// address with most clients gives up the one which has been silent for the longest, for an address with two fewer.
+    /// Client with this address, admitted if new; `None` if the table is full or the client cannot be answered. In a full table, the
+    /// address with most clients loses the longest silent one to an address with two fewer.
     ///
     /// # Errors
-    /// No socket can be made for it.
+    /// Fails if no socket can be opened.
     pub(super) fn of(
         &mut self,
         addr: SocketAddr,
@@ -79,7 +79,7 @@ impl Clients {
             entry.last_seen = entry.last_seen.max(now);
             return Ok(Some(Arc::clone(&entry.client)));
         }
-        // Source port 0 says that no answer is wanted (RFC 768).
+        // Source port 0 means no answer (RFC 768).
         if addr.port() == 0 {
             return Ok(None);
         }
@@ -99,7 +99,7 @@ impl Clients {
         Ok(Arc::new(Client { addr, reply_from, socket, is_forgotten: AtomicBool::new(false) }))
     }
 
-    /// Gives every client another port towards the target. Datagrams on their way to the target still leave by the one before.
+    /// Gives every client a new port towards the target. Datagrams already on their way to the target still use the old one.
     pub(super) fn rebind(&mut self, now: Time) {
         self.forgotten.clear();
         self.next_check = now + CLIENT_CHECK_INTERVAL;
@@ -113,7 +113,7 @@ impl Clients {
                     }
                 }
                 Err(error) => {
-                    // It starts again with its next datagram.
+                    // The client starts again with its next datagram.
                     tracing::debug!(%error, addr = %old.addr, "no other socket for a client");
                     self.entries.remove(&old.addr);
                 }
@@ -122,7 +122,7 @@ impl Clients {
         }
     }
 
-    /// Client that makes room for `newcomer`.
+    /// Client to displace for `newcomer`.
     fn victim(&self, newcomer: SocketAddr) -> Option<SocketAddr> {
         let mut held = BTreeMap::<AddressPrefix, usize>::new();
         for addr in self.entries.keys() {
@@ -134,7 +134,7 @@ impl Clients {
         of_most.min_by_key(|(_, entry)| entry.last_seen).map(|(addr, _)| *addr)
     }
 
-    /// All clients, each with when it last sent or received something.
+    /// All clients, with the time of their last datagram in either direction.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<Client>, &mut Time)> {
         self.entries.values_mut().map(|entry| (&entry.client, &mut entry.last_seen))
     }
@@ -143,7 +143,7 @@ impl Clients {
         self.entries.values().map(|entry| &*entry.client)
     }
 
-    /// Forgets those that have been silent for too long.
+    /// Removes clients that have been silent for too long.
     pub(super) fn expire(&mut self, now: Time) {
         if now < self.next_check {
             return;
@@ -173,7 +173,7 @@ mod tests {
             assert!(clients.of(addr(port), None, Time::ZERO).unwrap().is_some());
         }
         assert!(clients.of(addr(CLIENTS_MAX), None, Time::ZERO).unwrap().is_none());
-        // Number 7 speaks again later: it alone stays.
+        // Number 7 sends again later, and alone stays.
         assert!(clients.of(addr(7), None, Time::from_s(10)).unwrap().is_some());
         clients.expire(Time::ZERO + CLIENT_IDLE_MAX);
         assert_eq!(clients.iter().map(|client| client.addr).collect::<Vec<_>>(), [addr(7)]);
@@ -192,7 +192,7 @@ mod tests {
         for host in 1..=20 {
             assert!(clients.of(honest(host), None, Time::from_s(1)).unwrap().is_some(), "{host}");
         }
-        // The longest silent ones are gone, and come back only in place of their own.
+        // The longest silent ones are gone, and return only in place of their own.
         assert!(clients.of(stranger(3), None, Time::from_s(2)).unwrap().is_none());
         let left: Vec<_> = clients.iter().map(|client| client.addr).collect();
         assert!((1..=20).all(|host| left.contains(&honest(host))));

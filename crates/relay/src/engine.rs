@@ -1,4 +1,4 @@
-//! The relay's task: sockets → links → sockets.
+//! Task of the relay: sockets → links → sockets.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +19,7 @@ use super::limits::{BATCHES_PER_TURN, TIMESTAMP_AGE_MAX};
 use super::socket::{ReceiveBuffer, Socket};
 use super::stats::{Datagrams, DirectionStats, RelayStats};
 
-/// One direction: its link and the datagrams which came out of it but could not be sent.
+/// One direction: its link, and the datagrams that left it but could not be sent.
 #[derive(Debug)]
 struct Direction {
     link: Link<Packet>,
@@ -43,7 +43,7 @@ impl Direction {
     }
 }
 
-/// Real time as the links see it: nanoseconds since the relay's start.
+/// Clock of the links: nanoseconds since the relay's start.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     start: Instant,
@@ -60,8 +60,8 @@ impl Clock {
         self.start.checked_add(since_start).unwrap_or_else(|| self.start + Duration::from_secs(86_400))
     }
 
-    /// Time at which a datagram reached this machine. The kernel notes it, so that the time for which the datagram
-    /// waited to be received counts as part of the link's delay and is not added to it.
+    /// Arrival time of a datagram at this machine, by the kernel's timestamp, so that the wait in the socket buffer counts as part of the
+    /// link's delay.
     fn arrival(self, meta: &RecvMeta) -> Time {
         let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let age = wall_clock.zip(meta.timestamp).and_then(|(now, received)| now.checked_sub(received));
@@ -69,7 +69,7 @@ impl Clock {
     }
 }
 
-/// Bytes of the IP and UDP headers of a datagram exchanged with `addr`.
+/// Length of the IP and UDP headers of a datagram exchanged with `addr`.
 fn overhead_bytes(addr: SocketAddr) -> u32 {
     let is_ipv4 = match addr.ip() {
         IpAddr::V4(_) => true,
@@ -78,7 +78,7 @@ fn overhead_bytes(addr: SocketAddr) -> u32 {
     if is_ipv4 { 28 } else { 48 }
 }
 
-/// All the relay works with.
+/// State of the relay.
 #[derive(Debug)]
 pub(super) struct Engine {
     listener: Socket,
@@ -89,7 +89,7 @@ pub(super) struct Engine {
     clock: Clock,
     clients: Clients,
     schedule: Schedule,
-    /// Arrival of the first client's first datagram; the schedule counts from then on.
+    /// Arrival time of the first datagram, at which the schedule starts.
     first_at: Option<Time>,
     receive_buffer: ReceiveBuffer,
     batch: Batch,
@@ -126,7 +126,7 @@ impl Engine {
         let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         loop {
             self.wait(timer.as_mut()).await;
-            // All that has arrived goes in before anything comes out, so that the links see events in order.
+            // Push all arrivals before popping, so that the links see events in order.
             if let Err(error) = self.receive_from_clients() {
                 return error;
             }
@@ -136,13 +136,13 @@ impl Engine {
             self.release(now);
             self.clients.expire(now);
             self.publish();
-            // Under load there is always something to do; others on this thread want their turn.
+            // Under load there is always work; let other tasks run.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Returns when something can be received or falls due. Tokio's timer rounds up to the next millisecond, so at
-    /// high rates datagrams leave in clumps of one.
+    /// Returns when a socket is readable or a packet is due. Tokio's timer rounds up to milliseconds, so at high rates datagrams leave in
+    /// bursts.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>) {
         let links = [&self.forward.link, &self.backward.link];
         let next_event = self.first_at.zip(self.schedule.next_at()).map(|(first_at, at)| first_at + at);
@@ -161,7 +161,7 @@ impl Engine {
         .await;
     }
 
-    /// Makes happen to the path what is due.
+    /// Applies due events to the path.
     fn follow_schedule(&mut self, now: Time) {
         let Some(first_at) = self.first_at else { return };
         while let Some(event) = self.schedule.pop(now - first_at) {
@@ -207,8 +207,7 @@ impl Engine {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
-                        // The other clients are served on; this one is forgotten at the next check and then starts
-                        // again with a new socket.
+                        // Other clients are unaffected; this one is removed at the next check, and may start again with a new socket.
                         tracing::debug!(%error, addr = %client.addr, "cannot receive for a client");
                         *last_seen = Time::ZERO;
                         break;
@@ -227,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// Sends what has reached the far end of its link.
+    /// Sends packets that have left their link.
     fn release(&mut self, now: Time) {
         let Self { forward, backward, batch, .. } = self;
         forward.not_sent += batch.send_due(&mut forward.link, now, &Way::ToTarget(self.target));

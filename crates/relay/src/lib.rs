@@ -1,7 +1,7 @@
-//! Forwards UDP over an emulated path, in both directions.
+//! UDP relay over an emulated path, in both directions.
 //!
-//! Clients send to the relay's address; each gets a socket of its own towards the target, whose replies come back by it
-//! (as through a NAT). Each direction is one [`Link`] shared by all clients, so its rate is a common bottleneck.
+//! Clients send to the relay's address; each has its own socket towards the target, which receives the replies (as through a NAT). Each
+//! direction is one [`Link`] shared by all clients, a common bottleneck.
 
 #![forbid(unsafe_code)]
 
@@ -29,29 +29,29 @@ use socket::{Local, Socket};
 /// Configuration of a relay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelayConfig {
-    /// Listening address for the clients; port 0 lets the system choose.
+    /// Listening address for clients; with port 0 the system chooses.
     pub listen: SocketAddr,
-    /// Destination of their datagrams.
+    /// Target of the clients' datagrams.
     pub to: SocketAddr,
-    /// The way from the clients to the target.
+    /// Link from the clients to the target.
     pub forward: LinkConfig,
-    /// The way back.
+    /// Link from the target to the clients.
     pub backward: LinkConfig,
-    /// Events on the path, from the first datagram of a client on.
+    /// Events on the path, from the first client datagram on.
     pub schedule: Schedule,
-    /// Decides every random event; the two directions draw differently.
+    /// Seed of all random events; the two directions draw differently.
     pub seed: u64,
 }
 
 impl RelayConfig {
-    /// Both directions impaired alike.
+    /// Configuration with equal links in both directions.
     #[must_use]
     pub fn symmetric(listen: SocketAddr, to: SocketAddr, link: LinkConfig, seed: u64) -> Self {
         Self { listen, to, forward: link.clone(), backward: link, schedule: Schedule::default(), seed }
     }
 }
 
-/// A relay at work. Dropping it stops it.
+/// Running relay. Dropping it stops it.
 #[derive(Debug)]
 pub struct Relay {
     local_addr: SocketAddr,
@@ -63,7 +63,7 @@ impl Relay {
     /// Binds and starts relaying on the current tokio runtime.
     ///
     /// # Errors
-    /// The address cannot be bound, or a link's configuration makes no sense ([`io::ErrorKind::InvalidInput`]).
+    /// Fails if the address cannot be bound, or with [`io::ErrorKind::InvalidInput`] if a link's configuration is invalid.
     pub async fn start(config: RelayConfig) -> io::Result<Self> {
         let link = |link: LinkConfig, seed| {
             let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));
@@ -79,31 +79,30 @@ impl Relay {
             ..RelayStats::default()
         }));
         let engine = Engine::new(listener, config.to, (links, config.schedule), Arc::clone(&shared));
-        // A relay polls every client's socket at each turn, which tokio's cooperative budget of 128 would cut short;
-        // it yields by itself.
+        // A relay polls every client's socket in each round, which exceeds tokio's cooperative budget of 128; it yields by itself.
         let task = tokio::spawn(tokio::task::unconstrained(engine.run()));
         Ok(Self { local_addr, shared, task })
     }
 
-    /// Listening address for the clients.
+    /// Listening address for clients.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// The counters, as of the last time that the relay did something.
+    /// Counters, as of the relay's last activity.
     #[must_use]
     pub fn stats(&self) -> RelayStats {
         self.counters().stats()
     }
 
-    /// The counters for a reader that may outlive the relay.
+    /// Shared counters, which may outlive the relay.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters(Arc::clone(&self.shared))
     }
 
-    /// Waits until the relay fails, which it does only when its listening socket does.
+    /// Waits until the relay fails, which happens only when its listening socket does.
     pub async fn failed(&mut self) -> io::Error {
         (&mut self.task).await.unwrap_or_else(io::Error::other)
     }
@@ -120,7 +119,7 @@ impl Drop for Relay {
 pub struct Counters(Arc<Mutex<RelayStats>>);
 
 impl Counters {
-    /// The counters, as of the last time that the relay did something.
+    /// Counters, as of the relay's last activity.
     #[must_use]
     pub fn stats(&self) -> RelayStats {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)

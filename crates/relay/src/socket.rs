@@ -1,4 +1,4 @@
-//! A UDP socket which moves many datagrams per system call (`recvmmsg`, GRO and GSO where the system has them).
+//! UDP socket with many datagrams per system call (`recvmmsg`, GRO and GSO where available).
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -12,14 +12,14 @@ use tokio::net::UdpSocket;
 use super::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use super::told::is_of_the_past;
 
-/// The socket and what is known of its abilities.
+/// Socket with its offload capabilities.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
 }
 
-/// Room for one batch, shared by all sockets of a relay.
+/// Buffer of one batch, shared by all sockets of a relay.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl ReceiveBuffer {
         Self { bytes: vec![0; BATCH_SIZE * RECEIVE_BYTES_MAX], metas: [RecvMeta::default(); BATCH_SIZE], filled: 0 }
     }
 
-    /// Datagrams of the last [`Socket::receive`], each with the description of the message it came in.
+    /// Datagrams of the last [`Socket::receive`], each with its message's metadata.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (&RecvMeta, &[u8])> {
         let messages = self.metas[..self.filled].iter().zip(self.bytes.chunks_exact(RECEIVE_BYTES_MAX));
         messages.flat_map(|(meta, buffer)| {
@@ -47,21 +47,20 @@ impl ReceiveBuffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) destination: SocketAddr,
-    /// `None` lets the kernel choose.
+    /// Source address; `None` lets the kernel choose.
     pub(super) source: Option<IpAddr>,
     pub(super) ecn: Option<EcnCodepoint>,
 }
 
-/// Local addresses to which a socket's datagrams come.
+/// Local addresses on which a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Any: answers must leave from the same.
+    /// Any local address; answers must use the same one.
     Any,
     One,
 }
 
-/// Leaves the destination address out of the ancillary data: with joined datagrams (GRO), its buffer has no room for both
-/// that and the ECN mark.
+/// Omits the destination address from the ancillary data: with GRO, its buffer lacks room for both address and ECN mark.
 fn leave_addresses_out(socket: &Socket2, addr: SocketAddr) {
     #[cfg(target_os = "linux")]
     {
@@ -79,10 +78,10 @@ fn leave_addresses_out(socket: &Socket2, addr: SocketAddr) {
 }
 
 impl Socket {
-    /// Binds, with large buffers, for datagrams to any or to one local address. Must be called within a tokio runtime.
+    /// Binds a socket with large buffers for one or all local addresses. Requires a tokio runtime.
     pub(super) fn bind(addr: SocketAddr, to: Local) -> io::Result<Self> {
         let socket = Socket2::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
-        // The kernel grants what its limits allow, and `buffer_bytes` tells; not getting all of it is no error.
+        // The kernel grants what its limits allow; `buffer_bytes` reports it, and less is no error.
         if let Err(error) = socket
             .set_recv_buffer_size(SOCKET_BUFFER_BYTES)
             .and_then(|()| socket.set_send_buffer_size(SOCKET_BUFFER_BYTES))
@@ -102,18 +101,18 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Receive and send buffer granted, bytes.
+    /// Granted receive and send buffers, bytes.
     pub(super) fn buffer_bytes(&self) -> io::Result<(usize, usize)> {
         let socket = SockRef::from(&self.io);
         Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
     }
 
-    /// True if something waits to be received; if not, the task is woken once it does.
+    /// True if the socket is readable; otherwise registers the task's waker.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> bool {
         matches!(self.io.poll_recv_ready(context), Poll::Ready(_))
     }
 
-    /// Fills `buffer` with what waits; `false` when nothing does.
+    /// Fills `buffer` with waiting datagrams; `false` if there are none.
     pub(super) fn receive(&self, buffer: &mut ReceiveBuffer) -> io::Result<bool> {
         let ReceiveBuffer { bytes, metas, filled } = buffer;
         *filled = 0;
@@ -134,13 +133,13 @@ impl Socket {
         }
     }
 
-    /// Most datagrams of `segment_bytes` that one send takes.
+    /// Maximum number of datagrams of `segment_bytes` per send.
     pub(super) fn segments_max(&self, segment_bytes: usize) -> usize {
         (SEND_BYTES_MAX / segment_bytes.max(1)).min(self.state.max_gso_segments()).max(1)
     }
 
-    /// Sends `bytes` as datagrams of `segment_bytes`, the last one perhaps shorter; returns the sizes of those which the
-    /// kernel refused, as their number and sum.
+    /// Sends `bytes` as datagrams of `segment_bytes`, the last one possibly shorter; returns number and total size of those that the kernel
+    /// refused.
     pub(super) fn send(&self, route: Route, bytes: &[u8], segment_bytes: usize) -> (u64, u64) {
         let several = bytes.len() > segment_bytes;
         if self.send_once(route, bytes, several.then_some(segment_bytes)).is_ok() {
@@ -149,7 +148,7 @@ impl Socket {
         if !several {
             return (1, bytes.len() as u64);
         }
-        // An interface without segmentation offload, or with a smaller MTU, refuses the whole: try each for itself.
+        // An interface without GSO, or with a smaller MTU, refuses the whole batch: try each datagram alone.
         let refused = bytes.chunks(segment_bytes).filter(|datagram| self.send_once(route, datagram, None).is_err());
         refused.fold((0, 0), |(count, sum), datagram| (count + 1, sum + datagram.len() as u64))
     }
@@ -157,8 +156,8 @@ impl Socket {
     fn send_once(&self, route: Route, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
         let Route { destination, source: src_ip, ecn } = route;
         let transmit = Transmit { destination, ecn, contents, segment_size, src_ip };
-        // Not through tokio's readiness, which is unknown until the first event: a datagram that does not fit the
-        // kernel's buffer now is dropped, as at any full interface queue.
+        // Bypass tokio's readiness, which is unknown until the first event: a datagram that exceeds the kernel's buffer now is dropped, as
+        // at any full interface queue.
         let sent = self.state.try_send((&self.io).into(), &transmit);
         if let Err(error) = &sent {
             tracing::trace!(%error, %destination, bytes = contents.len(), "not sent");

@@ -1,16 +1,16 @@
-//! Counts of a relay.
+//! Counters of a relay.
 
 use std::ops::AddAssign;
 
 use dfcp_netem::{Count, LinkStats};
 use serde::Serialize;
 
-/// Datagrams, and their bytes with IP and UDP headers.
+/// Number of datagrams, and their bytes with IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Datagrams {
     /// Number of datagrams.
     pub packets: u64,
-    /// Their bytes as a link's rate counts them.
+    /// Bytes as a link's rate counts them.
     pub bytes: u64,
 }
 
@@ -27,36 +27,35 @@ impl From<Count> for Datagrams {
     }
 }
 
-/// One direction of a relay. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops +
-/// on_the_way`.
+/// Counters of one direction. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops + on_the_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionStats {
-    /// Came in from the socket.
+    /// Datagrams received from the socket.
     pub received: Datagrams,
-    /// Handed to the kernel for the other side.
+    /// Datagrams passed to the kernel for the other side.
     pub forwarded: Datagrams,
-    /// Lost at random.
+    /// Datagrams lost at random.
     pub lost: Datagrams,
-    /// Dropped because the queue was full.
+    /// Datagrams dropped at the full queue.
     pub queue_drops: Datagrams,
-    /// Marked for congestion by the queue (CE) instead of dropped.
+    /// Datagrams marked CE by the queue instead of being dropped.
     pub marked: Datagrams,
-    /// Dropped because the link was dark.
+    /// Datagrams dropped during an outage.
     pub blackout_drops: Datagrams,
-    /// Sent with a bit flipped.
+    /// Datagrams forwarded with a flipped bit.
     pub corrupted: Datagrams,
-    /// Extra copies.
+    /// Copies added by duplication.
     pub duplicated: Datagrams,
-    /// Held back so that others overtook them.
+    /// Datagrams held back so that others overtook them.
     pub reordered: Datagrams,
-    /// Refused by the kernel when they should have gone out: too long, no route, no buffer.
+    /// Datagrams refused by the kernel on sending: too long, no route, no buffer.
     pub not_sent: Datagrams,
-    /// Still waiting or travelling.
+    /// Datagrams still queued or in flight.
     pub on_the_way: Datagrams,
 }
 
 impl DirectionStats {
-    /// From the counters of a link, the packets it still holds, and those which came out of it and could not be sent.
+    /// Counters from those of a link, its held packets, and the datagrams that could not be sent.
     #[must_use]
     pub fn new(link: LinkStats, held: Count, not_sent: Datagrams) -> Self {
         Self {
@@ -78,23 +77,23 @@ impl DirectionStats {
     }
 }
 
-/// Both directions, and what did not get as far as a link.
+/// Counters of both directions, and of datagrams that never reached a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RelayStats {
-    /// The direction from the clients to the target.
+    /// Direction from the clients to the target.
     pub forward: DirectionStats,
-    /// The direction from the target to the clients.
+    /// Direction from the target to the clients.
     pub backward: DirectionStats,
-    /// Client addresses served at the moment.
+    /// Current number of clients.
     pub clients: u64,
-    /// Client addresses served since the start.
+    /// Number of clients since the start.
     pub clients_total: u64,
-    /// Datagrams dropped because no further client could be served.
+    /// Datagrams dropped because the client table was full.
     pub refused_packets: u64,
-    /// Datagrams dropped because they came to a client's socket from elsewhere than the target.
+    /// Datagrams dropped because they reached a client's socket from another source than the target.
     pub stray_packets: u64,
-    /// Receive buffer which the kernel granted to the listening socket, bytes.
+    /// Receive buffer granted to the listening socket, bytes.
     pub receive_buffer_bytes: u64,
-    /// Send buffer which the kernel granted to the listening socket, bytes.
+    /// Send buffer granted to the listening socket, bytes.
     pub send_buffer_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Real sockets on loopback. Waits are bounded only so that a failure ends; no assertion depends on how long they take.
+//! Tests on loopback sockets. Timeouts only end a failing test; no assertion depends on durations.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A test which waits this long has failed.
+/// Timeout of a failing test.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Datagrams under way at once: few enough for any socket buffer.
+/// Datagrams in flight: few enough for any socket buffer.
 const WINDOW: usize = 16;
 const MS: Duration = Duration::from_millis(1);
 
@@ -19,7 +19,7 @@ fn localhost() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// A relay between a client and a server.
+/// Relay between a client and a server.
 struct Path {
     relay: Relay,
     client: UdpSocket,
@@ -36,7 +36,7 @@ impl Path {
         Self { client: connect(&relay).await, relay, server }
     }
 
-    /// The counters once `done` holds.
+    /// Counters once `done` holds.
     async fn stats_when(&self, done: impl Fn(&RelayStats) -> bool) -> RelayStats {
         timeout(PATIENCE, async {
             loop {
@@ -65,13 +65,13 @@ async fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     (buffer, from)
 }
 
-/// Different for every number, of lengths from 0 to a full datagram.
+/// Distinct payload for every number, of lengths from 0 to a full datagram.
 fn payload(number: usize) -> Vec<u8> {
     let length = [1448, 1448, 1448, 700, 1448, 9, 0, 1448][number % 8];
     (0..length).map(|index| (index * 31 + number * 7 + (index >> 8)) as u8).collect()
 }
 
-/// Datagrams of a session, which systems join on their way.
+/// Datagrams of a session, which GSO and GRO join on their way.
 #[tokio::test]
 async fn marks_pass_both_ways() {
     let config = dfcp::Config::sealed(dfcp::PeerKey::Any).with_ecn(true);
@@ -91,7 +91,7 @@ async fn marks_pass_both_ways() {
     let both = async { tokio::join!(echo(client.unwrap()), echo(server.unwrap())) };
     let (client, server) = timeout(PATIENCE, both).await.unwrap();
     for stats in [client, server] {
-        // Segments of the handshake, before there are keys, are none of the session's.
+        // Handshake segments before the keys do not belong to the session.
         let unmarked = stats.segments_received - stats.segments_dropped - stats.ecn_received.ect;
         assert!(stats.ecn_received.ect > 2_000 && unmarked < 10, "{unmarked} unmarked beside {:?}", stats.ecn_received);
     }
@@ -255,7 +255,7 @@ async fn an_impossible_link_is_refused() {
     assert!(error.to_string().contains("probability"), "{error}");
 }
 
-/// The numbers of those of 64 packets which survive 30 % loss on the way there.
+/// Numbers of those of 64 packets that survive 30 % loss on the forward path.
 async fn survivors(seed: u64) -> Vec<u8> {
     let server = UdpSocket::bind(localhost()).await.unwrap();
     let link = LinkConfig::default().with_loss(Loss::bernoulli(0.3));
@@ -291,7 +291,7 @@ async fn a_client_which_gets_another_port_is_answered_there_and_not_at_the_old_o
     let client = connect(&relay).await;
     client.send(b"first").await.unwrap();
     let (_, old) = receive(&server).await;
-    // Until it has another one; the number of datagrams depends on the machine, what they show does not.
+    // Repeat until the port changes; the number of datagrams depends on the machine, the result does not.
     let new = loop {
         client.send(b"again").await.unwrap();
         let (_, from) = receive(&server).await;
@@ -311,7 +311,7 @@ async fn a_client_which_gets_another_port_is_answered_there_and_not_at_the_old_o
 async fn an_outage_counts_from_the_first_datagram_on() {
     let server = UdpSocket::bind(localhost()).await.unwrap();
     let to = server.local_addr().unwrap();
-    // From the first datagram on, and longer than any test lasts.
+    // The outage starts with the first datagram and outlasts every test.
     let schedule = Schedule::default().with_outage(Duration::ZERO, Duration::from_secs(3_600));
     let config = RelayConfig { schedule, ..RelayConfig::symmetric(localhost(), to, LinkConfig::default(), 1) };
     let relay = Relay::start(config).await.unwrap();

@@ -1,9 +1,9 @@
-//! Errors of the network about datagrams that a socket sent earlier.
+//! Asynchronous network errors about datagrams that a socket sent earlier.
 
 use std::io::{Error, ErrorKind};
 
-/// True if the error of a receiving call is an ICMP report about an earlier datagram, which anybody can forge who knows the ports: the
-/// socket is sound then, and the next call may bring a datagram.
+/// True if a receive error is an ICMP report about an earlier datagram, which anyone who knows the ports can forge: the socket is still
+/// sound, and the next call may return a datagram.
 #[must_use]
 pub fn is_of_the_past(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied};
@@ -11,7 +11,7 @@ pub fn is_of_the_past(error: &Error) -> bool {
     kinds.contains(&error.kind()) || is_rare(error)
 }
 
-/// Errors without a kind: protocol unreachable, host unknown or isolated, and the like (`icmp(7)`).
+/// True for errors without a kind: protocol unreachable, host unknown or isolated, and similar (`icmp(7)`).
 #[cfg(unix)]
 fn is_rare(error: &Error) -> bool {
     use rustix::io::Errno;
@@ -30,7 +30,7 @@ fn is_rare(_: &Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Those to which Linux turns ICMP and ICMPv6 (`icmp_err_convert`, `icmpv6_err_convert`).
+    /// Errors to which Linux maps ICMP and ICMPv6 (`icmp_err_convert`, `icmpv6_err_convert`).
     #[cfg(target_os = "linux")]
     #[test]
     fn whatever_icmp_says_is_of_the_past_and_a_socket_that_is_gone_is_not() {

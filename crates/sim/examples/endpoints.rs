@@ -1,5 +1,4 @@
-//! Cost of sender and receiver per data segment, without a network between them: a ring of segments, some of which are
-//! lost.
+//! Example: cost of sender and receiver per data segment, without a network: a ring of segments, some of which are lost.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,13 +24,13 @@ fn main() {
     }
 }
 
-/// `window` segments are kept on the way: each step one segment arrives, and what it causes is handled.
+/// Runs with `window` segments in flight: in each step one arrives, and the response is processed.
 fn run(congestion: Congestion, window: u32, lose_every: u64) {
-    // Each loss takes a share of the window: few enough segments that it is large for a good part of them.
+    // Each loss takes a share of the window: few enough segments that this is large for many of them.
     let segments = if lose_every == 0 { 3_000_000 } else { 100_000.max(4 * u64::from(window)) };
     let limit = window * 1448;
     let mut config = Config { max_window_bytes: limit, initial_window_segments: window, ..Config::modern(congestion) };
-    // The window stays where it is, so that it is this size which is measured.
+    // A constant window, so that exactly this size is measured.
     config.initial_ssthresh_segments = Some(1);
     let mut sender = Sender::new(config, None, 1).unwrap();
     let mut receiver = Receiver::new(config).unwrap();

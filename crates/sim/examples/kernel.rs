@@ -1,5 +1,5 @@
-//! Runs every point of `tests/data/kernel_reference.csv`, or of another table of its form, with our models and prints
-//! both side by side. Arguments: a table's file, `-` for the recorded one; an algorithm to keep to.
+//! Example: runs every point of `tests/data/kernel_reference.csv`, or of a table of the same form, with the models, and prints both side by
+//! side. Arguments: the table's file, `-` for the recorded one; optionally a single algorithm.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for developers")]
 
@@ -8,7 +8,7 @@ mod dumbbell;
 
 use dumbbell::kernel::{CSV, points};
 
-/// Runs of a point, at most.
+/// Maximum number of runs per point.
 const RUNS_MAX: u64 = 12;
 
 fn main() {

@@ -1,5 +1,5 @@
-//! Cost of simulating: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows
-//! over one bottleneck, each end counted.
+//! Example: cost of simulation: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows over one
+//! bottleneck, each end counted.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for developers, which takes the time")]
 
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use dfcp_netem::{Discipline, Drr, LinkConfig, QueueLimit, Sfq};
-use dfcp_proto::{Config, Content, Rate, Schedule};
+use dfcp_proto::{Config, Rate, Schedule};
 use dfcp_sim::tcp::{self, Congestion};
-use dfcp_sim::{DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
+use dfcp_sim::{Counting, DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
 use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
 /// Bits of a full packet.
 const PACKET_BITS: f64 = 1_500.0 * 8.0;
-/// Beyond what any of the rates can have in flight.
+/// Buffer beyond any rate's bandwidth-delay product.
 const DFCP_BUFFER_BYTES: u64 = 1 << 27;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Carrier {
-    /// DFCP's modern profile, each flow at its share of the rate; symbols are counted, not coded.
+    /// DFCP's modern profile, each flow at its share of the rate, with elided symbols.
     Modern,
-    /// DFCP's classic profile, as fast as its access link; symbols are counted, not coded.
+    /// DFCP's classic profile at its access rate, with elided symbols.
     Classic,
     /// The classic profile, each flow at its share of the rate.
     ClassicPaced,
@@ -74,24 +74,24 @@ struct Arguments {
     /// Classic: blocks in the window.
     #[arg(long, default_value_t = 1_000)]
     window_blocks: u32,
-    /// Round-trip time in ms, without waiting.
+    /// Round-trip time in ms, without queueing.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     rtt_ms: u64,
-    /// Room in the queue, in products of rate and round-trip time.
+    /// Queue length in bandwidth-delay products.
     #[arg(long, default_value_t = 0.1)]
     buffer_bdp: f64,
     /// Simulated time in s.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: u64,
-    /// Do not ask for the CPU time: valgrind does not survive it.
+    /// Skip the measurement of CPU time, which valgrind does not survive.
     #[arg(long)]
     no_cpu_time: bool,
-    /// The queue's order.
+    /// Queue discipline.
     #[arg(long, value_enum, default_value = "drop-tail")]
     discipline: Order,
 }
 
-/// Counts what happens.
+/// Counter of events.
 #[derive(Debug, Default)]
 struct Events(u64);
 
@@ -111,7 +111,7 @@ impl Observer for Events {
 
 fn dfcp(config: Config) -> Transport {
     let config = config
-        .with_content(Content::Elided)
+        .with_codec(&Counting)
         .with_send_buffer_bytes(DFCP_BUFFER_BYTES)
         .with_receive_memory_bytes(DFCP_BUFFER_BYTES);
     Transport::Dfcp(Box::new(DfcpConfig::both(config)))
@@ -158,7 +158,7 @@ fn build(arguments: &Arguments) -> Dumbbell<Events> {
     Dumbbell::new(Path { bottleneck, access_bps, seed: 1 }, flows, Events::default())
 }
 
-/// CPU time which this program has used.
+/// CPU time of this process.
 #[cfg(unix)]
 fn cpu_time() -> Option<Duration> {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok()
@@ -169,7 +169,7 @@ fn cpu_time() -> Option<Duration> {
     None
 }
 
-/// The most memory this program has had, as the kernel words it; only where it tells.
+/// Peak memory of this process, as reported by the kernel.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().to_owned())
@@ -182,7 +182,7 @@ fn main() {
     let (start, cpu_start) = (Instant::now(), cpu_time());
     dumbbell.simulation.run_until(Time::from_s(arguments.seconds));
     let wall = start.elapsed();
-    // Without a CPU clock the wall clock serves: nothing here waits.
+    // Without a CPU clock, use the wall clock: nothing here waits.
     let cpu_s = cpu_time().zip(cpu_start).map_or(wall, |(end, start)| end - start).as_secs_f64();
     let (packets, hops) = dumbbell.simulation.packets_and_hops();
     let bits: u64 = dumbbell.delivered_bytes().iter().sum::<u64>() * 8;

@@ -1,4 +1,4 @@
-//! Ends of a DFCP flow that differ from the others: applications with little to send or slow to read, and clocks that drift.
+//! Behaviour of DFCP's ends that deviates from the default: applications with little to send or slow to read, drifting clocks, lies.
 
 use std::time::Duration;
 
@@ -7,51 +7,51 @@ use dfcp_time::Time;
 use crate::lie::Lie;
 
 const NS_PER_S: u128 = 1_000_000_000;
-/// Applications write and read what has come together in this time.
+/// Time over which applications gather data for a write or read.
 const PIECE_NS: u128 = 10_000_000;
-/// Least bytes of a piece: one datagram's.
+/// Minimum size of a piece, bytes: one datagram.
 const PIECE_BYTES_MIN: u64 = 1_420;
 
-/// Ends which are not as fast as the path permits. The default is.
+/// Ends that are slower than the path. By default they are as fast as it permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Data that the sending application has; `None` for as much as is taken.
+    /// Rate of the sending application; `None` for unlimited data.
     pub demand: Option<Demand>,
-    /// Rate at which the receiving application reads, bit/s; `None` for at once.
+    /// Rate at which the receiving application reads, bit/s; `None` for immediately.
     pub read_bps: Option<u64>,
-    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
+    /// Drift of the receiver's clock, ppm: positive for a fast clock.
     pub clock_ppm: i32,
     /// Lie in the receiver's reports.
     pub lie: Option<Lie>,
 }
 
-/// Bytes which an application has to send.
+/// On-off source of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Rate while data comes, bit/s.
+    /// Rate during on times, bit/s.
     pub rate_bps: u64,
-    /// Time for which bytes come without a pause; zero for always.
+    /// Length of an on time; zero for always on.
     pub on: Duration,
-    /// Length of the pause that follows.
+    /// Length of an off time.
     pub off: Duration,
 }
 
 impl Demand {
-    /// Nothing, ever.
+    /// Source without data.
     pub(crate) const NONE: Self = Self { rate_bps: 0, on: Duration::ZERO, off: Duration::ZERO };
 
     fn constant(rate_bps: u64) -> Self {
         Self { rate_bps, on: Duration::ZERO, off: Duration::ZERO }
     }
 
-    /// Bytes which have come in the first `elapsed_ns`.
+    /// Bytes generated in the first `elapsed_ns`.
     fn bytes_by(self, elapsed_ns: u128) -> u64 {
         let (on, cycle) = (self.on.as_nanos(), (self.on + self.off).as_nanos());
         let active_ns = if on == 0 { elapsed_ns } else { elapsed_ns / cycle * on + (elapsed_ns % cycle).min(on) };
         (active_ns * u128::from(self.rate_bps) / (8 * NS_PER_S)) as u64
     }
 
-    /// The time after which `bytes` have come, ns; `None` if never.
+    /// Time at which `bytes` have been generated, ns; `None` if never.
     fn time_of(self, bytes: u64) -> Option<u128> {
         let active_ns = (u128::from(bytes) * 8 * NS_PER_S).checked_next_multiple_of(self.rate_bps.into())?
             / u128::from(self.rate_bps);
@@ -59,23 +59,23 @@ impl Demand {
         if on == 0 || active_ns == 0 {
             return Some(active_ns);
         }
-        // The last byte of a time in which they come is there at its end.
+        // The last byte of an on time arrives at its end.
         let cycles = (active_ns - 1) / on;
         Some(active_ns + cycles * self.off.as_nanos())
     }
 
-    /// Bytes of which an application makes a piece.
+    /// Bytes per write or read.
     fn piece_bytes(self) -> u64 {
         let bytes = u128::from(self.rate_bps) * PIECE_NS / (8 * NS_PER_S);
         (bytes as u64).max(PIECE_BYTES_MIN)
     }
 }
 
-/// Counts the bytes that an application may write or read by now.
+/// Meter of the bytes that an application may write or read by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     demand: Demand,
-    /// Time of the first of them.
+    /// Start of the count.
     since: Option<Time>,
     used: u64,
 }
@@ -89,7 +89,7 @@ impl Meter {
         Self::new(Demand::constant(rate_bps))
     }
 
-    /// Bytes left at `now`; the first call starts the count.
+    /// Bytes available at `now`; the first call starts the count.
     pub(crate) fn left(&mut self, now: Time) -> u64 {
         let since = *self.since.get_or_insert(now);
         let elapsed_ns = now.as_ns().saturating_sub(since.as_ns());
@@ -108,7 +108,7 @@ impl Meter {
     }
 }
 
-/// A clock which is faster or slower than it should be, by `ppm` millionths.
+/// Clock that drifts by `ppm` millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     ppm: i32,
@@ -128,7 +128,7 @@ impl Clock {
         Time::from_ns(u64::try_from(shown).unwrap_or(u64::MAX))
     }
 
-    /// The first time at which it shows `at` or later.
+    /// First time at which the clock shows `at` or later.
     pub(crate) fn time_of(self, at: Time) -> Time {
         if self.ppm == 0 || at == Time::MAX {
             return at;

@@ -1,4 +1,4 @@
-//! Configuration of a flow: its transport, when it sends, and over which links.
+//! Configuration of a flow: transport, times and links.
 
 use dfcp_time::Time;
 
@@ -14,62 +14,62 @@ use crate::web::{WebConfig, WebError};
 pub enum Transport {
     /// A model of TCP.
     Tcp(tcp::Config),
-    /// DFCP's own code.
+    /// DFCP's own implementation.
     Dfcp(Box<DfcpConfig>),
-    /// QUIC, by quinn's code.
+    /// QUIC, by quinn.
     Quic(QuicConfig),
-    /// A model of another transport of messages.
+    /// Model of another message transport.
     Model(ModelConfig),
     /// One user's web traffic, by models of TCP.
     Web(WebConfig),
 }
 
-/// A transfer in one direction.
+/// Transfer in one direction.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
     /// Time at which the sender opens the connection.
     pub start: Time,
-    /// Time from which both ends are silent, as if their hosts had been switched off.
+    /// Time from which both ends are silent, as if switched off.
     pub stop: Option<Time>,
-    /// Times at which its sender gets another address, in order, as behind a NAT whose mapping has expired: packets to the address before
-    /// are lost. DFCP and QUIC go on by a validated path; TCP's connection ends.
+    /// Times of new sender addresses, ascending, as after an expired NAT mapping: packets to the old address are lost. DFCP and QUIC
+    /// continue after path validation; TCP's connection breaks.
     pub rebinds: Vec<Time>,
-    /// Application bytes to be sent, or `None` for as many as the time permits.
+    /// Application bytes to send; `None` for no limit.
     pub bytes: Option<u64>,
-    /// The links from sender to receiver, at least one.
+    /// Links from sender to receiver, at least one.
     pub forward: Vec<LinkId>,
-    /// The links back, at least one.
+    /// Links from receiver to sender, at least one.
     pub back: Vec<LinkId>,
     /// Transport of the flow.
     pub transport: Transport,
 }
 
-/// A flow cannot be added.
+/// Reason why a flow cannot be added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// A route has no links, or too many to count.
+    /// A route has no links, or too many.
     #[error("a flow's routes need at least one link each, and at most 65535")]
     EmptyRoute,
-    /// A route leads over a link which does not exist.
+    /// A route contains an unknown link.
     #[error("there is no link number {0} to route a flow over")]
     NoLink(usize),
-    /// Other addresses of what has none.
+    /// The transport has no addresses to change.
     #[error("models of messages and web traffic have no addresses that could change")]
     NoAddress,
-    /// TCP's settings make no sense.
+    /// TCP's configuration is invalid.
     #[error(transparent)]
     Tcp(#[from] tcp::ConfigError),
-    /// DFCP's settings make no sense.
+    /// DFCP's configuration is invalid.
     #[error(transparent)]
     Dfcp(#[from] dfcp_proto::ConfigError),
-    /// QUIC's settings make no sense.
+    /// QUIC's configuration is invalid.
     #[error(transparent)]
     Quic(#[from] QuicError),
-    /// Messages make no sense.
+    /// The configuration of messages is invalid.
     #[error(transparent)]
     Messages(#[from] MessagesError),
-    /// Web traffic makes no sense.
+    /// The configuration of web traffic is invalid.
     #[error(transparent)]
     Web(#[from] WebError),
 }

@@ -1,8 +1,8 @@
-//! An end which runs DFCP's own code, and an application which writes and reads as fast as it can.
+//! End that runs DFCP's own code, with an application that writes and reads as fast as it can.
 //!
-//! `tests/testkit` is not used here, for two reasons: the command `dfcp lab` runs this crate, which therefore must not depend on
-//! a crate for tests; and symbols may be elided, so that a packet is larger than its bytes
-//! ([`Transmit::elided_bytes`](dfcp_proto::Transmit::elided_bytes)) and nothing that is read can be checked.
+//! `tests/testkit` is not used here: the command `dfcp lab` runs this crate, which must not depend on test code; and with symbols that are
+//! only counted ([`Counting`](crate::Counting)) a packet is larger than its bytes
+//! ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), so received data cannot be checked.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use crate::endpoint::{RECEIVER, SENDER, numbered, seed32};
 use crate::lie::Lie;
 use crate::messages::{MessageApplication, Messages, MessagesError, Received, Sent};
 
-/// The two ends' settings.
+/// Configuration of both ends.
 #[derive(Clone, Debug)]
 pub struct DfcpConfig {
     /// Configuration of the sender, which opens the connection.
@@ -27,18 +27,18 @@ pub struct DfcpConfig {
     pub receiver: Config,
     /// Applications, clocks and lies of the ends.
     pub behaviour: Behaviour,
-    /// Messages which are sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or beside it.
     pub messages: Option<Messages>,
 }
 
 impl DfcpConfig {
-    /// The same configuration at both ends.
+    /// Uses the same configuration at both ends.
     #[must_use]
     pub fn both(config: Config) -> Self {
         Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default(), messages: None }
     }
 
-    /// Sets the behaviour of its ends.
+    /// Sets the behaviour of the ends.
     #[must_use]
     pub fn with_behaviour(self, behaviour: Behaviour) -> Self {
         Self { behaviour, ..self }
@@ -52,7 +52,7 @@ impl DfcpConfig {
         Self { sender, receiver, messages: Some(messages), ..self }
     }
 
-    /// Checks the messages, if there are some, of a flow of `bytes`.
+    /// Validates the messages, if any, of a flow of `bytes`.
     pub(crate) fn validate_messages(&self, bytes: Option<u64>) -> Result<(), MessagesError> {
         let Some(messages) = &self.messages else { return Ok(()) };
         messages.validate_dfcp()?;
@@ -66,7 +66,7 @@ impl DfcpConfig {
     }
 }
 
-/// Task of an end's application.
+/// Application of an end.
 #[derive(Debug)]
 enum Application {
     /// Writes this many bytes (`None`: without end), then shuts down.
@@ -89,19 +89,19 @@ pub struct DfcpEnd {
     lie: Option<Lie>,
     overhead_bytes: u32,
     waits_for_uplink: bool,
-    /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
+    /// Endpoint's reply outside of a connection, with the number of its destination address.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
-    /// Error that ended the connection; `None` if both sides closed it.
+    /// Error that ended the connection; `None` after an orderly close.
     ended_by: Option<ConnectionError>,
     failure: Option<ConnectError>,
 }
 
-/// No datagram is longer.
+/// Maximum length of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
 impl DfcpEnd {
-    /// The ends of a flow of `bytes` whose [messages are valid](DfcpConfig::validate_messages).
+    /// Both ends of a flow of `bytes` whose [messages are valid](DfcpConfig::validate_messages).
     pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
         let DfcpConfig { sender, receiver, behaviour, messages } = config;
         sender.validate()?;
@@ -126,7 +126,7 @@ impl DfcpEnd {
             ended_by: None,
             failure: None,
         };
-        // A stream beside which there is nothing to write stays open.
+        // An unused stream beside messages stays open.
         let is_silent = messages.is_some_and(|messages| !messages.beside_stream);
         let demand = if is_silent { Some(Demand::NONE) } else { behaviour.demand };
         let write = Application::Write { left: bytes, is_writable: true, demand: demand.map(Meter::new) };
@@ -147,13 +147,13 @@ impl DfcpEnd {
         self.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
     }
 
-    /// Blocks which the other end has not acknowledged.
+    /// Number of blocks without acknowledgement.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
         self.connection.as_ref().map_or(0, |(_, connection)| connection.blocks_in_flight())
     }
 
-    /// Bytes of the headers below DFCP's in each packet: 20 over IP, 28 over UDP.
+    /// Bytes of the lower headers in each packet: 20 over IP, 28 over UDP.
     #[must_use]
     pub fn overhead_bytes(&self) -> u32 {
         self.overhead_bytes
@@ -200,10 +200,10 @@ impl DfcpEnd {
         self.work(now, shown, buffer);
     }
 
-    /// Writes the next datagram into `buffer`; its length there, and the size and codepoint of its IP packet.
+    /// Writes the next datagram into `buffer`; returns its length, and the size and codepoint of its IP packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32, Ecn)> {
         let now = self.clock.shows(now);
-        let (length, elided_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
+        let (length, virtual_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
             self.sends_to = to;
             buffer[..reply.len()].copy_from_slice(&reply);
             (reply.len(), 0, false)
@@ -214,13 +214,13 @@ impl DfcpEnd {
             if let Some(lie) = self.lie {
                 lie.tell(buffer, transmit.length);
             }
-            (transmit.length, transmit.elided_bytes, transmit.ecn == dfcp_proto::Ecn::Capable)
+            (transmit.length, transmit.virtual_bytes, transmit.ecn == dfcp_proto::Ecn::Capable)
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
-        Some((length, length as u32 + elided_bytes + self.overhead_bytes, ecn))
+        Some((length, length as u32 + virtual_bytes + self.overhead_bytes, ecn))
     }
 
-    /// Number of the other end's address that the last polled datagram goes to.
+    /// Number of the address that the last polled datagram goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }
@@ -236,7 +236,7 @@ impl DfcpEnd {
         next.map(|at| self.clock.time_of(at)).into_iter().chain(next_message).min()
     }
 
-    /// Time of the next piece to write or read, for an application slower than the connection.
+    /// Time of the next write or read, for an application slower than the connection.
     fn next_piece(&self, connection: &Connection) -> Option<Time> {
         match self.application {
             Application::Write { left, is_writable, demand } => {
@@ -275,7 +275,7 @@ impl DfcpEnd {
         failed.or_else(|| self.ended_by.as_ref().map(ToString::to_string))
     }
 
-    /// Lets the application write and read, and its messages. `shown` is what the end's clock shows.
+    /// Runs the application and its messages. `shown` is the time on the end's clock.
     fn work(&mut self, now: Time, shown: Time, buffer: &mut [u8]) {
         self.work_on_stream(shown, buffer);
         if let (Some(messages), Some((_, connection))) = (&mut self.messages, &mut self.connection) {

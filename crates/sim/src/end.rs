@@ -1,4 +1,4 @@
-//! One end of a flow, whatever its transport.
+//! End of a flow with any transport.
 
 use dfcp_netem::Ecn;
 use dfcp_time::Time;
@@ -11,15 +11,15 @@ use crate::quic::QuicEnd;
 use crate::tcp;
 use crate::web::{self, WebReceiver, WebSender};
 
-/// Bytes written or read at once: room for the longest message.
+/// Scratch size: the longest message.
 const SCRATCH_BYTES: usize = messages::DFCP_BYTES_MAX as usize;
 
-/// Room which all ends use in turn, so that it stays in the cache.
+/// Scratch memory shared by all ends, so that it stays in the cache.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// [`SCRATCH_BYTES`], to be written and read over.
+    /// Buffer of [`SCRATCH_BYTES`].
     pub(crate) bytes: Box<[u8]>,
-    /// Buffers of datagrams which have arrived, to be used again.
+    /// Buffers of received datagrams, for reuse.
     pub(crate) spare: Vec<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Scratch {
     }
 }
 
-/// A packet which an end sends.
+/// Packet that an end sends.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) size_bytes: u32,
@@ -37,27 +37,27 @@ pub(crate) struct Outgoing {
     pub(crate) body: Body,
 }
 
-/// One end of a flow.
+/// End of a flow.
 #[derive(Debug)]
 pub enum End {
-    /// A TCP model which sends.
+    /// Sending TCP model.
     TcpSender(Box<tcp::Sender>),
-    /// A TCP model which receives.
+    /// Receiving TCP model.
     TcpReceiver(Box<tcp::Receiver>),
-    /// DFCP, either way.
+    /// DFCP sender or receiver.
     Dfcp(Box<DfcpEnd>),
-    /// QUIC, either way.
+    /// QUIC sender or receiver.
     Quic(Box<QuicEnd>),
-    /// A model of a transport of messages, either way.
+    /// Model of a message transport, sender or receiver.
     Model(Box<ModelEnd>),
-    /// Web traffic, as it is sent to a user.
+    /// Sender of web traffic.
     WebSender(Box<WebSender>),
-    /// The user.
+    /// Receiver of web traffic.
     WebReceiver(Box<WebReceiver>),
 }
 
 impl End {
-    /// The two ends of a flow of `bytes`: sender, receiver.
+    /// Both ends of a flow of `bytes`: sender, receiver.
     pub(crate) fn pair(transport: Transport, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], FlowError> {
         match transport {
             Transport::Tcp(config) => {
@@ -82,7 +82,7 @@ impl End {
         }
     }
 
-    /// `from`: which address of the other end it comes from; `ecn`: the codepoint with which it has come.
+    /// Processes a packet; `from` is the number of its source address, `ecn` its codepoint on arrival.
     pub(crate) fn handle_packet(&mut self, now: Time, from: u16, ecn: Ecn, mut body: Body, scratch: &mut Scratch) {
         if let Body::Tcp(segment) | Body::Web { segment, .. } = &mut body {
             segment.ecn = ecn;
@@ -105,7 +105,7 @@ impl End {
             (Self::WebReceiver(receiver), Body::Web { connection, segment }) => {
                 receiver.on_segment(now, connection, &segment);
             }
-            // A flow's packets are of its own transport.
+            // Packets match the flow's transport.
             (
                 Self::TcpSender(_)
                 | Self::TcpReceiver(_)
@@ -131,7 +131,7 @@ impl End {
         }
     }
 
-    /// The next packet which may leave now.
+    /// Next packet that may be sent now.
     pub(crate) fn poll_transmit(&mut self, now: Time, scratch: &mut Scratch) -> Option<Outgoing> {
         let unmarked = |size_bytes, body| Outgoing { size_bytes, ecn: Ecn::NotEct, body };
         match self {
@@ -158,7 +158,7 @@ impl End {
         }
     }
 
-    /// Number of the other end's address that the last polled packet goes to.
+    /// Number of the address that the last polled packet goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         match self {
             Self::Dfcp(end) => end.sends_to(),
@@ -179,16 +179,16 @@ impl End {
         }
     }
 
-    /// Time of the next poll, or timer, of an end whose interface has no room.
+    /// Time of the next poll or timer, for an end whose interface is full.
     pub(crate) fn asks_again(&self, now: Time) -> Option<Time> {
         match self {
-            // It knows whether it has a packet only once it has made it.
+            // QUIC must build a packet to know whether it has one.
             Self::Quic(_) => Some(now),
             _ => self.next_timeout(now),
         }
     }
 
-    /// Time until which an end that has just sent has nothing more to send, if that is known.
+    /// Time until which an end that has just sent has nothing more to send, if known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
             Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
@@ -196,9 +196,8 @@ impl End {
         }
     }
 
-    /// True if it sends as fast as its interface takes packets, and must be asked only while there is room. QUIC is held up by its
-    /// socket, which is full long before its window is: without that, a path without loss has a queue as long as the window, which
-    /// then grows for ever.
+    /// True if the end sends as fast as its interface takes packets, and must be polled only while there is room. QUIC is limited by its
+    /// socket, which fills long before its window: otherwise, on a path without loss, the queue would grow with the window for ever.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
             Self::Quic(_) => true,
@@ -207,12 +206,12 @@ impl End {
         }
     }
 
-    /// True if it must know the packets queued in its interface before it is asked for another.
+    /// True if the end must know the interface's queue before it is polled.
     pub(crate) fn minds_uplink(&self) -> bool {
         matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
-    /// Notes the packets that wait at the sender's interface.
+    /// Records the number of packets queued at the sender's interface.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
         match self {
             Self::TcpSender(sender) => sender.note_device_queue(packets),
@@ -221,7 +220,7 @@ impl End {
         }
     }
 
-    /// True if it has more to send when the next packet has left its interface.
+    /// True if the end has more to send when the next packet has left the interface.
     pub(crate) fn resumes_by_uplink(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.waits_for_device(),
@@ -230,7 +229,7 @@ impl End {
         }
     }
 
-    /// Application bytes which this end has been given: those of streams in order, those of messages in time.
+    /// Delivered application bytes: of streams in order, of messages on time.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
             Self::TcpSender(_) | Self::WebSender(_) => 0,
@@ -246,7 +245,7 @@ impl End {
     pub(crate) fn is_confirmed(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.is_finished(),
-            // Web traffic lasts as long as the run.
+            // Web traffic lasts for the whole run.
             Self::TcpReceiver(_) | Self::Model(_) | Self::WebSender(_) | Self::WebReceiver(_) => false,
             Self::Dfcp(end) => end.is_confirmed(),
             Self::Quic(end) => end.is_confirmed(),

@@ -1,27 +1,25 @@
-//! The simulator's event queue. Each source of events has one slot, which holds its next event. Events come in order of
-//! time; events of equal time come first in, first out.
+//! Event queue of the simulator. Each source of events has one slot with its next event. Events are ordered by time, FIFO among equals.
 
 use dfcp_time::Time;
 
-/// A source of events: a link, an end of a flow, a sampler. The [`EventQueue`] holds its next event, if it has one.
+/// Source of events: a link, an end of a flow, a sampler. The [`EventQueue`] holds its next event, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
-/// The time of an event and, below it, the order of entry. Both are in one number: a comparison of two fields would need a
-/// branch which the processor cannot predict.
+/// Time of an event with the order of entry below it. One number avoids an unpredictable branch per comparison.
 type Key = u128;
 
 /// Later than every event.
 const NEVER: Key = Key::MAX;
 
-/// The next event of every slot, under a tournament tree: each node names the earlier of its two children. A change costs
-/// one comparison per level, and stops where the changed slot neither wins nor has won. The queue holds links and ends,
-/// not packets, so it has a few hundred entries while a hundred thousand packets are in flight.
+/// Next events of all slots, in a tournament tree: each node names the earlier of its two children. A change costs one comparison per
+/// level, and stops where the changed slot neither wins nor has won. The queue holds links and ends, not packets: a few hundred entries
+/// with a hundred thousand packets in flight.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// One for every slot, and [`NEVER`] up to a power of two.
+    /// Key per slot, padded by [`NEVER`] to a power of two.
     keys: Vec<Key>,
-    /// Winning slot at every node: the children of `n` are `2n` and `2n + 1`, the last half is one leaf for every key.
+    /// Winning slot of every node: the children of `n` are `2n` and `2n + 1`, the last half has a leaf per key.
     winners: Vec<u32>,
     slots: usize,
     entered: u64,
@@ -34,7 +32,7 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// A new slot, without an event.
+    /// Adds a slot without an event.
     pub(crate) fn add_slot(&mut self) -> Slot {
         if self.slots == self.keys.len() {
             self.grow();
@@ -43,20 +41,20 @@ impl EventQueue {
         Slot((self.slots - 1) as u32)
     }
 
-    /// The next event's time and source; it stays until [`set`](Self::set) changes it.
+    /// Time and source of the next event, which stays until [`set`](Self::set) changes it.
     pub(crate) fn first(&self) -> Option<(Time, Slot)> {
         let slot = self.winners[1];
         time_of(self.keys[slot as usize]).map(|time| (time, Slot(slot)))
     }
 
-    /// Says when `slot` has its next event; `None` for never. A time which does not change keeps its place in line.
+    /// Sets the next event of `slot`; `None` for never. An unchanged time keeps its order.
     pub(crate) fn set(&mut self, slot: Slot, time: Option<Time>) {
         if time != time_of(self.keys[slot.0 as usize]) {
             self.set_again(slot, time);
         }
     }
 
-    /// As [`set`](Self::set) for a slot whose event is being served: an equal time is a new event, behind the others.
+    /// Sets the next event, as [`set`](Self::set), of a slot whose event is being served: an equal time is a new event, after the others.
     pub(crate) fn set_again(&mut self, slot: Slot, time: Option<Time>) {
         let key = time.map_or(NEVER, |time| {
             self.entered += 1;
@@ -77,7 +75,7 @@ impl EventQueue {
         }
     }
 
-    /// Makes room for as many slots again.
+    /// Doubles the number of slots.
     fn grow(&mut self) {
         let room = self.keys.len() * 2;
         self.keys.resize(room, NEVER);
@@ -125,7 +123,7 @@ mod tests {
     }
 
     proptest! {
-        /// The model: a list, searched for the least time and, among equals, the least order of entry.
+        /// Model test against a list, searched for the smallest time and, among equals, the earliest entry.
         #[test]
         fn agrees_with_a_sorted_list(changes in prop::collection::vec((0..20_usize, prop::option::of(0..15_u64), any::<bool>()), 0..300)) {
             let mut event_queue = EventQueue::default();

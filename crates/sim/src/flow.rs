@@ -1,4 +1,4 @@
-//! A flow: two ends, the way between them, and what became of it.
+//! Flow: two ends, their routes, and its results.
 
 use dfcp_time::Time;
 
@@ -8,28 +8,28 @@ use crate::event_queue::Slot;
 use crate::messages::MessageReport;
 use crate::packet::LinkId;
 
-/// Results of a flow up to now.
+/// Results of a flow so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
     /// Time at which its sender opened the connection.
     pub started_at: Time,
     /// Time of the first byte at the receiver.
     pub first_byte_at: Option<Time>,
-    /// Time of the last byte at the receiver; only of a flow with a size.
+    /// Time of the last byte at the receiver, for a flow of finite size.
     pub completed_at: Option<Time>,
-    /// Time at which the sender knew of that.
+    /// Time at which the sender got the confirmation.
     pub confirmed_at: Option<Time>,
-    /// Application bytes which the receiver has been given: those of streams in order, those of messages in time.
+    /// Delivered application bytes: of streams in order, of messages on time.
     pub delivered_bytes: u64,
-    /// Results of its messages, if it has some.
+    /// Results of its messages, if any.
     pub messages: Option<MessageReport>,
-    /// Error that ended it early.
+    /// Error that ended the flow early.
     pub failure: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Sender, receiver.
+    /// Sender and receiver.
     pub(crate) ends: [End; 2],
     pub(crate) slots: [Slot; 2],
     /// Routes from the sender and from the receiver.
@@ -37,7 +37,7 @@ pub(crate) struct Flow {
     bytes: Option<u64>,
     stop: Option<Time>,
     rebinds: Vec<Time>,
-    /// Error that ended it early and that its ends do not know.
+    /// Error that ended the flow early without an end's knowledge.
     failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,
@@ -66,18 +66,18 @@ impl Flow {
         })
     }
 
-    /// True once its ends are silent.
+    /// True once the ends are silent.
     pub(crate) fn is_stopped(&self, now: Time) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
     }
 
-    /// Number of its sender's present address.
+    /// Number of the sender's current address.
     pub(crate) fn address(&self, now: Time) -> u16 {
         self.rebinds.partition_point(|&at| at <= now) as u16
     }
 
-    /// True if packets from the sender's address number `address` belong to its connection. TCP's is bound to the address that opened it:
-    /// the receiver resets it for any other, which ends the flow.
+    /// True if packets from sender address number `address` belong to the connection. TCP's is bound to its first address: the receiver
+    /// resets it for any other, which ends the flow.
     pub(crate) fn admits(&mut self, now: Time, address: u16) -> bool {
         let is_tcp = matches!(self.ends[0], End::TcpSender(_));
         if !is_tcp || address == self.address(self.started_at) {
@@ -88,7 +88,7 @@ impl Flow {
         false
     }
 
-    /// Notes that something was delivered to an end.
+    /// Updates the results after a delivery to an end.
     pub(crate) fn note_progress(&mut self, now: Time) {
         if self.confirmed_at.is_some() {
             return;

@@ -1,8 +1,7 @@
-//! A discrete-event simulator which runs DFCP's own code beside models of TCP and quinn's QUIC, over the links of
-//! `dfcp-netem`.
+//! Discrete-event simulator of DFCP's own code, models of TCP, and quinn's QUIC, over the links of `dfcp-netem`.
 //!
-//! Time is integer nanoseconds, and events at the same nanosecond happen in the order in which they were planned; so a
-//! seed decides everything, on every machine and in every build.
+//! Time is integer nanoseconds, and simultaneous events happen in the order of scheduling; so a seed determines everything, on every
+//! machine and in every build.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +11,7 @@ struct Readme;
 
 mod behaviour;
 mod config;
+mod counting;
 mod dfcp;
 mod end;
 mod endpoint;
@@ -31,6 +31,7 @@ mod web;
 
 pub use behaviour::{Behaviour, Demand};
 pub use config::{FlowConfig, FlowError, Transport};
+pub use counting::Counting;
 pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
 pub use flow::FlowReport;

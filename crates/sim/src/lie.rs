@@ -1,4 +1,4 @@
-//! Receivers which lie: what they report is changed before it leaves them, for everything that an unsealed connection cannot prove.
+//! Lying receivers: reports are falsified before departure, in everything that a plaintext connection cannot prove.
 
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, decode};
 use dfcp_wire::segment::{Address, Received, Segment};
@@ -7,26 +7,26 @@ use dfcp_wire::{DatagramBuffer, Unverified};
 /// Lie in a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// Everything arrives four times as fast as it does.
+    /// Claim that everything arrives four times as fast.
     Arrivals,
-    /// Half of what arrives is lost.
+    /// Claim that half of the arrivals are lost.
     Losses,
 }
 
-/// Factor by which the receiver claims that arrivals are faster.
+/// Factor by which claimed arrivals are faster.
 const FASTER: u32 = 4;
-/// Type of the record with the marks, and bytes of one (`spec/wire-format.md` §9).
+/// Type of the record of marks, and length of a mark (`spec/wire-format.md` §9).
 const MARKS: u8 = 4;
 const MARK_BYTES: usize = 9;
 
 impl Lie {
-    /// Changes the datagram of `length` bytes in `datagram` if it is a report; its length stays.
+    /// Falsifies the datagram of `length` bytes in `datagram` if it is a report; the length stays.
     pub(crate) fn tell(self, datagram: &mut [u8], length: usize) {
         let Some(lied) = datagram.get(..length).and_then(|honest| self.lied(honest)) else { return };
         datagram[..length].copy_from_slice(&lied[..length]);
     }
 
-    /// The report `honest` with the lie in it; `None` if it is no report.
+    /// Falsified copy of the report `honest`; `None` if it is no report.
     fn lied(self, honest: &[u8]) -> Option<DatagramBuffer> {
         let Ok(Unverified::Clear(clear)) = Unverified::read(honest) else { return None };
         let Ok(Received { segment: segment @ Segment::Report(_), number, payload }) = clear.verify(honest) else {
@@ -52,7 +52,7 @@ impl Lie {
         }
     }
 
-    /// The marks among the records, each of type, length and value.
+    /// Falsifies the marks among the records, each of type, length and value.
     fn of_records(self, mut records: &mut [u8]) {
         while let Some(([kind, high, low], rest)) = records.split_first_chunk_mut::<3>() {
             let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -64,8 +64,7 @@ impl Lie {
         }
     }
 
-    /// Marks of three numbers of 24 bits: how long before, how many numbers and how many arrivals before. Each must be earlier
-    /// than the one before it.
+    /// Falsifies marks: three 24-bit numbers, the time, numbers and arrivals before. Each must be earlier than the previous one.
     fn of_marks(self, marks: &mut [u8]) {
         let mut newer_us = 0;
         for mark in marks.as_chunks_mut::<MARK_BYTES>().0 {
@@ -100,7 +99,7 @@ mod tests {
         wasted: dfcp_wire::feedback::Wasted { dependent: 4, late: 5, refused: 6 },
     };
 
-    /// A report with two marks and a stream's record behind it.
+    /// Report with two marks and a stream's record.
     fn honest() -> (DatagramBuffer, usize) {
         let mut datagram = [0; dfcp_wire::DATAGRAM_BYTES_MAX];
         let segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });

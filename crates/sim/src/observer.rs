@@ -1,31 +1,31 @@
-//! Observers of what happens. Chosen at compile time, so that `Nobody` is zero-cost.
+//! Observers of events, chosen at compile time, so that `Nobody` is zero-cost.
 
 use dfcp_time::Time;
 
 use crate::packet::{LinkId, Packet};
 
-/// Is told of every packet's way, in order of time.
+/// Observer of every packet's steps, in order of time.
 pub trait Observer {
-    /// An end sent `packet`.
+    /// Called when an end sends `packet`.
     fn sent(&mut self, _now: Time, _packet: &Packet) {}
 
-    /// `packet` came to the entrance of `link`, which may drop it.
+    /// Called when `packet` arrives at the entrance of `link`, which may drop it.
     fn offered(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
 
-    /// `packet` came out of `link`.
+    /// Called when `packet` leaves `link`.
     fn arrived(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
 
-    /// `packet` reached its end.
+    /// Called when `packet` reaches its end.
     fn delivered(&mut self, _now: Time, _packet: &Packet) {}
 }
 
-/// Looks away.
+/// Observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
 impl Observer for Nobody {}
 
-/// An observer that comes and goes.
+/// Optional observer.
 impl<A: Observer> Observer for Option<A> {
     fn sent(&mut self, now: Time, packet: &Packet) {
         self.iter_mut().for_each(|observer| observer.sent(now, packet));
@@ -44,7 +44,7 @@ impl<A: Observer> Observer for Option<A> {
     }
 }
 
-/// Two observers.
+/// Pair of observers.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn sent(&mut self, now: Time, packet: &Packet) {
         self.0.sent(now, packet);
@@ -67,7 +67,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// A hash of the whole course of events: equal for equal seeds, in every build and on every machine.
+/// Hash of all events: equal for equal seeds, in every build and on every machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprint(u64);
 
@@ -78,17 +78,17 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// The hash of what has happened so far.
+    /// Hash of the events so far.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0
     }
 
     fn add(&mut self, what: u64, now: Time, packet: &Packet) {
-        // Nothing where the packet is Not-ECT. Flows do not reach these bits.
+        // Zero for Not-ECT packets. Flow numbers do not reach these bits.
         let ecn = u64::from(packet.ecn.bits()) << 62;
         let size = ecn ^ (u64::from(packet.flow) << 32 | u64::from(packet.size_bytes));
-        // FNV-1a over words, with a rotation so that high bits come down.
+        // FNV-1a over words, with a rotation that mixes high bits down.
         for word in [now.as_ns(), packet.id << 3 | what, size] {
             self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(23);
         }

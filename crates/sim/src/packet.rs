@@ -1,4 +1,4 @@
-//! Packets on links, and the names of links and flows.
+//! Packets, and identifiers of links and flows.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,16 +7,16 @@ use dfcp_netem::{Ecn, Packet as OnLink, flip_bit};
 use crate::messages::ModelSegment;
 use crate::tcp::Segment;
 
-/// A link of a simulation.
+/// Identifier of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub(crate) u32);
 
-/// A flow of a simulation.
+/// Identifier of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowId(pub(crate) u32);
 
 impl LinkId {
-    /// Its place in the order in which links were added.
+    /// Index in the order of addition.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -24,31 +24,31 @@ impl LinkId {
 }
 
 impl FlowId {
-    /// Its place in the order in which flows were added.
+    /// Index in the order of addition.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A packet of a flow, on its way to one of its ends.
+/// Packet of a flow, on its way to one of its ends.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Its number: packets are counted in the order in which ends send them; a copy has the number of its original.
+    /// Packet number, in the order of sending; a copy has its original's number.
     pub id: u64,
-    /// The flow it belongs to.
+    /// Flow of the packet.
     pub flow: u32,
-    /// It goes from the flow's receiver to its sender.
+    /// True in the direction from receiver to sender.
     pub is_back: bool,
-    /// Index of its link in the route.
+    /// Index of the current link in the route.
     pub(crate) leg: u16,
-    /// Number, from 0, of the sender's address that it comes from, or goes to.
+    /// Number, from 0, of the sender's address at one end of the packet's route.
     pub(crate) address: u16,
     /// Bytes of the IP packet.
     pub size_bytes: u32,
-    /// Its ECN codepoint, which queues that mark set to CE.
+    /// ECN codepoint, which marking queues set to CE.
     pub ecn: Ecn,
-    /// A bit of it has been flipped, and its checksum does not fit.
+    /// True after a bit flip, which the checksum detects.
     pub(crate) is_damaged: bool,
     /// Content for the receiving end.
     pub body: Body,
@@ -57,28 +57,28 @@ pub struct Packet {
 /// Content of a packet.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// A segment of a TCP model.
+    /// Segment of a TCP model.
     Tcp(Box<Segment>),
-    /// A datagram of a protocol whose own code runs here.
+    /// Datagram of real protocol code.
     Datagram(Datagram),
     /// A packet of QUIC.
     Quic(Vec<u8>),
-    /// A datagram of a model of messages.
+    /// Datagram of a message model.
     Model(ModelSegment),
-    /// A segment of one of the connections of web traffic.
+    /// Segment of a web connection.
     Web {
-        /// Number of the connection, from 0 in the order in which they open.
+        /// Number of the connection, from 0 in order of opening.
         connection: u32,
         /// Segment of that connection.
         segment: Box<Segment>,
     },
 }
 
-/// Longest content that fits beside its length without making [`Body`] larger.
+/// Longest content stored inline without enlarging [`Body`].
 const SHORT_BYTES_MAX: usize = 38;
 
-/// The bytes of a datagram. Short ones lie in the packet itself: most of those whose symbols are only counted. Of these a
-/// great many are under way, and each further cache miss would cost more than all the rest.
+/// Bytes of a datagram. Short ones are stored in the packet itself, such as most with elided symbols. Very many are in flight, and a cache
+/// miss per packet would cost more than everything else.
 #[derive(Clone, Debug)]
 pub struct Datagram(Place);
 
@@ -89,7 +89,7 @@ enum Place {
 }
 
 impl Datagram {
-    /// A copy of `bytes`, in a buffer which was used before if it needs one.
+    /// Copies `bytes`, into a reused buffer if needed.
     pub(crate) fn copy(bytes: &[u8], spare: &mut Vec<Vec<u8>>) -> Self {
         if bytes.len() > SHORT_BYTES_MAX {
             let mut buffer = spare.pop().unwrap_or_default();
@@ -102,7 +102,7 @@ impl Datagram {
         Self(Place::Short { length: bytes.len() as u8, bytes: place })
     }
 
-    /// Gives its buffer, if it has one, to those which are used again.
+    /// Returns its buffer, if any, for reuse.
     pub(crate) fn recycle(self, spare: &mut Vec<Vec<u8>>) {
         if let Place::Long(buffer) = self.0 {
             spare.push(buffer);
@@ -149,7 +149,7 @@ impl OnLink for Packet {
 
     fn corrupt(&mut self, random: u64) {
         match &mut self.body {
-            // UDP's checksum finds it before QUIC does; whose bytes are random, so which bit it is must not matter.
+            // UDP's checksum detects it before QUIC; QUIC's bytes are random, so the position of the bit must not matter.
             Body::Tcp(_) | Body::Quic(_) | Body::Model(_) | Body::Web { .. } => self.is_damaged = true,
             Body::Datagram(bytes) => flip_bit(bytes, random),
         }

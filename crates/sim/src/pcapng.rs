@@ -1,4 +1,4 @@
-//! Captures in pcapng, which tshark and Wireshark open: IPv4 packets, with as much of their contents as is modelled.
+//! Captures in pcapng, for tshark and Wireshark: IPv4 packets, with the modelled part of their contents.
 
 mod ip;
 
@@ -11,10 +11,10 @@ use crate::end::End;
 use crate::observer::Observer;
 use crate::packet::{FlowId, LinkId, Packet};
 
-/// IP packets without a link layer.
+/// Link type of IP packets without a link layer.
 const LINKTYPE_RAW: u16 = 101;
 
-// Types of blocks, and codes of their options (draft-ietf-opsawg-pcapng, §4).
+// Block types and option codes (draft-ietf-opsawg-pcapng, §4).
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
@@ -30,19 +30,18 @@ enum Place {
     Senders,
 }
 
-/// Packets in a capture, and those left out.
+/// Counts of captured and omitted packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Packets in it.
+    /// Captured packets.
     pub packets: u64,
-    /// Packets left out, because it had reached its limit.
+    /// Packets omitted at the limit.
     pub left_out: u64,
-    /// Time of the first packet left out.
+    /// Time of the first omitted packet.
     pub full_at: Option<Time>,
 }
 
-/// Writes packets with their times in nanoseconds. Bytes that are not modelled (data of TCP, symbols which are only
-/// counted) are cut off, as in a capture with a snap length.
+/// Writer of packets with nanosecond timestamps. Bytes that are not modelled (TCP's data, elided symbols) are cut off, as by a snap length.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,
@@ -53,11 +52,11 @@ pub struct Pcapng<W> {
     written_bytes: u64,
     captured: Captured,
     failure: Option<io::Error>,
-    /// The body of a block which is being made.
+    /// Body of the block being built.
     body: Vec<u8>,
 }
 
-/// Bytes which a block has around its body.
+/// Bytes of a block around its body.
 const AROUND_BYTES: u64 = 12;
 
 fn block(to: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {
@@ -78,7 +77,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
 }
 
 impl<W: Write> Pcapng<W> {
-    /// A capture of what comes to the entrance of `link`.
+    /// Creates a capture at the entrance of `link`.
     ///
     /// # Errors
     /// Fails if `to` does.
@@ -86,8 +85,8 @@ impl<W: Write> Pcapng<W> {
         Self::begin(to, Place::Link(link), &[format!("link{}", link.index() + 1)])
     }
 
-    /// A capture of what the senders of the first `flows` flows send and get, as one made at their hosts. Each has an
-    /// interface of its own: `flow1`, `flow2` and so on.
+    /// Creates a capture of the packets at the senders of the first `flows` flows, as if made at their hosts. Each has its own interface:
+    /// `flow1`, `flow2` and so on.
     ///
     /// # Errors
     /// Fails if `to` does.
@@ -125,30 +124,29 @@ impl<W: Write> Pcapng<W> {
         Ok(capture)
     }
 
-    /// The capture with a limit: it ends before it is longer than `limit_bytes`.
+    /// Limits the capture to `limit_bytes`.
     #[must_use]
     pub fn with_limit(self, limit_bytes: u64) -> Self {
         Self { limit_bytes, ..self }
     }
 
-    /// Tells what packets alone do not say: whether `flow`, whose sender this is, runs over UDP or over IP, and what its
-    /// ends agree on in SYNs.
+    /// Supplies facts about `flow`, whose sender this is, that packets omit: UDP or IP, and options negotiated in SYNs.
     pub fn describe(&mut self, flow: FlowId, sender: &End) {
         let count = self.carriers.len().max(flow.index() + 1);
         self.carriers.resize(count, Carrier::default());
         self.carriers[flow.index()] = Carrier::of(sender);
     }
 
-    /// Packets captured and left out up to now.
+    /// Packets captured and omitted so far.
     #[must_use]
     pub fn captured(&self) -> Captured {
         self.captured
     }
 
-    /// Ends the capture, and gives back what was written to.
+    /// Ends the capture; returns the writer.
     ///
     /// # Errors
-    /// The first failure of writing; what follows it is missing.
+    /// Returns the first write error, after which packets are missing.
     pub fn finish(mut self) -> io::Result<W> {
         match self.failure.take() {
             Some(failure) => Err(failure),
@@ -156,7 +154,7 @@ impl<W: Write> Pcapng<W> {
         }
     }
 
-    /// Writes a block of what is in `body`.
+    /// Writes a block with the content of `body`.
     fn put(&mut self, kind: u32) -> io::Result<()> {
         block(&mut self.to, kind, &self.body)?;
         self.written_bytes += AROUND_BYTES + self.body.len().next_multiple_of(4) as u64;

@@ -1,4 +1,4 @@
-//! The event loop.
+//! Event loop.
 
 use dfcp_netem::{ConfigError, Link, LinkChange, LinkConfig, LinkStats};
 use dfcp_time::Time;
@@ -17,8 +17,7 @@ enum Source {
     End { flow: u32, is_receiver: bool },
 }
 
-/// Links, and flows over them. The same calls in the same order, with the same seed, give the same events on every
-/// machine.
+/// Links, and flows over them. Equal calls in equal order, with the same seed, give equal events on every machine.
 #[derive(Debug)]
 pub struct Simulation<O = Nobody> {
     now: Time,
@@ -34,7 +33,7 @@ pub struct Simulation<O = Nobody> {
 }
 
 impl<O: Observer> Simulation<O> {
-    /// An empty simulation. `seed` decides every random event in it; `observer` is told all that happens.
+    /// Creates an empty simulation. `seed` determines every random event; `observer` receives all events.
     #[must_use]
     pub fn new(seed: u64, observer: O) -> Self {
         Self {
@@ -56,16 +55,16 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.add_slot()
     }
 
-    /// A seed for something random, different for each `what` and place.
+    /// Seed of a random source, distinct for each `what` and `place`.
     fn seed_of(&self, what: u64, place: usize) -> u64 {
-        // SplitMix64's steps: far apart for neighbouring arguments.
+        // SplitMix64's steps spread neighbouring arguments.
         let mut z = self.seed ^ (what << 48 | place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
 
-    /// Adds one direction of a link.
+    /// Adds a unidirectional link.
     ///
     /// # Errors
     /// Fails if a field of `config` is invalid.
@@ -80,7 +79,7 @@ impl<O: Observer> Simulation<O> {
     /// Adds a flow, which begins at its start time.
     ///
     /// # Errors
-    /// Fails if its configuration is invalid, or its routes are empty or lead over links which do not exist.
+    /// Fails if the configuration is invalid, or a route is empty or contains unknown links.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, FlowError> {
         for route in [&config.forward, &config.back] {
             if route.is_empty() || route.len() > usize::from(u16::MAX) {
@@ -98,48 +97,48 @@ impl<O: Observer> Simulation<O> {
         Ok(id)
     }
 
-    /// The time up to which everything has happened.
+    /// Time up to which all events have happened.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Packets which ends have sent, and how often a link has delivered one.
+    /// Number of packets sent by ends, and of deliveries by links.
     #[must_use]
     pub fn packets_and_hops(&self) -> (u64, u64) {
         (self.packets, self.hops)
     }
 
-    /// All links, in the order in which they were added.
+    /// All links, in the order of addition.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
         (0..self.links.len() as u32).map(LinkId)
     }
 
-    /// State and counters of `link`, up to now.
+    /// State and counters of `link`, as of now.
     pub fn link(&mut self, link: LinkId) -> &Link<Packet> {
         let link = &mut self.links[link.index()].0;
         link.advance(self.now);
         link
     }
 
-    /// The counters of `link`, up to now.
+    /// Counters of `link`, as of now.
     pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
         self.link(link).stats()
     }
 
-    /// Results of `flow` up to now.
+    /// Results of `flow` so far.
     #[must_use]
     pub fn flow(&self, flow: FlowId) -> FlowReport {
         self.flows[flow.index()].report(self.now)
     }
 
-    /// The observer.
+    /// Shared access to the observer.
     #[must_use]
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// The observer, to be changed.
+    /// Mutable access to the observer.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
@@ -155,7 +154,7 @@ impl<O: Observer> Simulation<O> {
         Ok(())
     }
 
-    /// Lets everything happen up to and including `until`.
+    /// Runs all events up to and including `until`.
     pub fn run_until(&mut self, until: Time) {
         while let Some((time, slot)) = self.event_queue.first() {
             if time > until {
@@ -170,14 +169,14 @@ impl<O: Observer> Simulation<O> {
         self.now = self.now.max(until);
     }
 
-    /// Takes out of a link what arrives now.
+    /// Takes the packets that leave a link now.
     fn serve_link(&mut self, index: usize, slot: Slot) {
         loop {
             let next = self.links[index].0.next_time();
             if next.is_none_or(|at| at > self.now) {
                 return self.event_queue.set_again(slot, next);
             }
-            // None arrives if it was lost behind the transmitter.
+            // The packet may have been lost behind the transmitter.
             if let Some(packet) = self.links[index].0.pop(self.now) {
                 self.hops += 1;
                 self.observer.arrived(self.now, LinkId(index as u32), &packet);
@@ -194,7 +193,7 @@ impl<O: Observer> Simulation<O> {
         self.transmit(flow, is_receiver);
     }
 
-    /// Moves a packet on to the next link, or to the end.
+    /// Passes a packet to the next link, or to its end.
     fn forward(&mut self, mut packet: Packet) {
         let flow = packet.flow as usize;
         packet.leg += 1;
@@ -230,7 +229,7 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.set(*slot, link.next_time());
     }
 
-    /// Lets an end send what it may, and says when it wants to be asked again.
+    /// Polls an end for packets, and schedules its next poll.
     fn transmit(&mut self, index: usize, is_receiver: bool) {
         let side = usize::from(is_receiver);
         let uplink = self.flows[index].routes[side][0];
@@ -257,14 +256,14 @@ impl<O: Observer> Simulation<O> {
             let packet = Packet { id, flow, is_back, leg: 0, address, size_bytes, ecn, is_damaged: false, body };
             self.observer.sent(self.now, &packet);
             self.offer(uplink, packet);
-            // To know that it would refuse costs less than to be refused.
+            // Predicting a refusal is cheaper than being refused.
             let quiet = if waits { None } else { self.flows[index].ends[side].quiet_until(self.now) };
             if quiet.is_some() {
                 break quiet;
             }
         };
         if waits && self.links[uplink.index()].0.queue_len() > 0 {
-            // One packet waits behind the one being sent; when that one has left there is room again.
+            // One packet waits behind the one being sent; when that has left, there is room again.
             let ready = self.links[uplink.index()].0.sent_at();
             wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
         }
@@ -274,7 +273,7 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.set_again(self.flows[index].slots[side], wake);
     }
 
-    /// Sender or receiver of a flow; for tests and reports that read its state.
+    /// Sender or receiver of a flow, for tests and reports that read its state.
     #[must_use]
     pub fn end(&self, flow: FlowId, is_receiver: bool) -> &End {
         &self.flows[flow.index()].ends[usize::from(is_receiver)]

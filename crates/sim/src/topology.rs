@@ -1,4 +1,4 @@
-//! Networks: nodes, links between them, and the routes which follow.
+//! Networks: nodes, links between them, and routes.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::observer::Observer;
 use crate::packet::LinkId;
 use crate::simulation::Simulation;
 
-/// A host or router of a [`Graph`].
+/// Host or router of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node(usize);
 
 impl Node {
-    /// Its place among the nodes of its graph, from 0.
+    /// Index among the nodes of its graph, from 0.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
@@ -25,7 +25,7 @@ impl Node {
 pub struct Edge(usize);
 
 impl Edge {
-    /// Its place among the edges of its graph, from 0.
+    /// Index among the edges of its graph, from 0.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
@@ -39,14 +39,14 @@ struct Connected {
     link: LinkConfig,
 }
 
-/// Nodes, and links between them.
+/// Graph of nodes and links.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: usize,
     edges: Vec<Connected>,
 }
 
-/// The links of a [`Graph`] in a simulation.
+/// Links of a [`Graph`] in a simulation.
 #[derive(Clone, Debug)]
 pub struct Network {
     graph: Graph,
@@ -66,7 +66,7 @@ impl Graph {
         self.nodes
     }
 
-    /// Every edge in the order in which they were added: from where, to where, and what it does to packets.
+    /// All edges in the order of addition: source, destination, and link.
     pub fn edges(&self) -> impl Iterator<Item = (Node, Node, &LinkConfig)> {
         self.edges.iter().map(|edge| (edge.from, edge.to, &edge.link))
     }
@@ -82,11 +82,11 @@ impl Graph {
         (self.add_edge(a, b, there), self.add_edge(b, a, back))
     }
 
-    /// The edges from `from` to `to` with the least sum of delays; among equals the fewest, and then those which were
-    /// added first. `None` if there is no way, or nowhere to go.
+    /// Route from `from` to `to` with the smallest total delay; among equals the fewest edges, then those added first. `None` without a
+    /// route, or from a node to itself.
     #[must_use]
     pub fn route(&self, from: Node, to: Node) -> Option<Vec<Edge>> {
-        // Bellman and Ford: graphs are small, and every route is asked for once.
+        // Bellman-Ford: graphs are small, and every route is computed once.
         let mut best: Vec<Option<(Duration, usize, Edge)>> = vec![None; self.nodes];
         let cost = |best: &[Option<(Duration, usize, Edge)>], node: Node| {
             if node == from { Some((Duration::ZERO, 0)) } else { best[node.0].map(|(delay, hops, _)| (delay, hops)) }
@@ -116,7 +116,7 @@ impl Graph {
         (!route.is_empty()).then_some(route)
     }
 
-    /// Puts the links into a simulation.
+    /// Adds the links to a simulation.
     ///
     /// # Errors
     /// Fails if a link's configuration is invalid.
@@ -127,13 +127,13 @@ impl Graph {
 }
 
 impl Network {
-    /// The link of an edge.
+    /// Link of an edge.
     #[must_use]
     pub fn link(&self, edge: Edge) -> LinkId {
         self.links[edge.0]
     }
 
-    /// The links on the way from `from` to `to`; `None` if there is no way, or nowhere to go.
+    /// Links on the route from `from` to `to`; `None` without a route, or from a node to itself.
     #[must_use]
     pub fn route(&self, from: Node, to: Node) -> Option<Vec<LinkId>> {
         let route = self.graph.route(from, to)?;
@@ -144,33 +144,31 @@ impl Network {
 /// A pair of hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// Rate of the sender's and the receiver's access link, bit/s; `None` for infinite.
+    /// Rate of both access links, bit/s; `None` for infinite.
     pub access_bps: Option<u64>,
-    /// Part of the round-trip time on the pair's links. A quarter of it is on each of the four.
+    /// RTT of the pair's links, a quarter on each of the four.
     pub rtt: Duration,
-    /// Longest random delay of a packet on the sender's link, evenly distributed; packets keep their order. As long as a
-    /// packet lasts on the bottleneck, it keeps flows from falling into step (Floyd and Jacobson, "On traffic phase
-    /// effects in packet-switched gateways", 1992, §4).
+    /// Maximum random delay on the sender's link, uniform and order-preserving. As long as a packet's time on the bottleneck, it prevents
+    /// phase effects (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992, §4).
     pub jitter: Duration,
-    /// Packets reach the receiver in batches so far apart; zero for none.
+    /// Batching interval at the receiver; zero for none.
     pub batch: Duration,
 }
 
-/// Pairs of hosts at both ends of a row of routers, neighbours of which are connected by a bottleneck: one makes the
-/// dumbbell, several the parking lot.
+/// Host pairs at both ends of a row of routers connected by bottlenecks: one makes the dumbbell, several the parking lot.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The network.
+    /// Graph of the network.
     pub graph: Graph,
-    /// The bottlenecks from left to right, and back.
+    /// Bottlenecks from left to right, and back.
     pub bottlenecks: Vec<(Edge, Edge)>,
-    /// Sender and receiver of each pair, in the order in which they were added.
+    /// Sender and receiver of each pair, in the order of addition.
     pub hosts: Vec<(Node, Node)>,
     routers: Vec<Node>,
 }
 
 impl Row {
-    /// Routers with these links between them: to the right, and back.
+    /// Creates routers with these links between them: to the right, and back.
     #[must_use]
     pub fn new(links: impl IntoIterator<Item = (LinkConfig, LinkConfig)>) -> Self {
         let mut graph = Graph::default();
@@ -184,7 +182,7 @@ impl Row {
         Self { graph, bottlenecks, hosts: Vec::new(), routers }
     }
 
-    /// Adds a pair which sends over the bottlenecks `first ..= last`; `false`, and nothing changes, if there are no such.
+    /// Adds a pair that sends over the bottlenecks `first ..= last`; `false`, without effect, if they do not exist.
     #[must_use]
     pub fn add_pair(&mut self, pair: Pair, first: usize, last: usize) -> bool {
         if first > last || last >= self.bottlenecks.len() {

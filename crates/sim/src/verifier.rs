@@ -1,4 +1,4 @@
-//! Physical laws, checked by an observer that sees only what goes into links and what comes out of them.
+//! Physical laws, checked by an observer that sees only the input and output of links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::observer::Observer;
 use crate::packet::{LinkId, Packet};
 use crate::simulation::Simulation;
 
-/// A packet which went into a link.
+/// Packet on a link.
 #[derive(Clone, Copy, Debug)]
 struct Entered {
     id: u64,
@@ -19,11 +19,11 @@ struct Entered {
     ecn: Ecn,
 }
 
-/// Rules of a link, and the packets on it.
+/// Limits of a link, and the packets on it.
 #[derive(Debug)]
 struct Watched {
     config: LinkConfig,
-    /// Packets that went in and have not come out, by flow and direction, in order.
+    /// Packets on the link by flow and direction, in order.
     inside: BTreeMap<(u32, bool), VecDeque<Entered>>,
     offered: u64,
     arrived: u64,
@@ -31,11 +31,10 @@ struct Watched {
     largest_bytes: u32,
 }
 
-/// An observer which knows nothing of queues and transmitters, and checks what no network can do: a packet which
-/// comes out of a link without having gone in, or twice; too early for the link's rate and delay; behind or before its
-/// turn within its flow; faster than the rate after the one before it; later than a full buffer explains; without a mark that
-/// it had, or with one which no queue there makes or its codepoint forbids. Meant for links
-/// without jitter, reordering or duplication, whose rate and delay do not change.
+/// Observer that knows nothing of queues and transmitters, and detects the impossible: a packet that leaves a link without entering, or
+/// twice; too early for rate and delay; out of order within its flow; faster than the rate after its predecessor; later than a full buffer
+/// explains; with a lost mark, or one that no queue there makes or its codepoint forbids. For links without jitter, reordering and
+/// duplication, of constant rate and delay.
 #[derive(Debug, Default)]
 pub struct Verifier {
     links: BTreeMap<LinkId, Watched>,
@@ -44,11 +43,11 @@ pub struct Verifier {
     violations: Vec<String>,
 }
 
-/// Violations which are kept; one is enough to fail.
+/// Maximum number of violations kept; one suffices to fail.
 const VIOLATIONS_MAX: usize = 20;
 
 impl Verifier {
-    /// Watches `link`, which was made with `config`.
+    /// Watches `link`, which was created with `config`.
     pub fn watch(&mut self, link: LinkId, config: LinkConfig) {
         let watched = Watched {
             config,
@@ -67,13 +66,13 @@ impl Verifier {
         }
     }
 
-    /// Violations up to now, besides those of the links' own counters against this observer's.
+    /// Violations so far, including differences from the links' own counters.
     #[must_use]
     pub fn verdict(simulation: &mut Simulation<Self>) -> Vec<String> {
         Self::verdict_within(simulation, |own| own)
     }
 
-    /// Violations by a verifier that is a part of the observer, where `of` finds it.
+    /// Violations found by a verifier within the observer, located by `of`.
     #[must_use]
     pub fn verdict_within<O: Observer>(simulation: &mut Simulation<O>, of: impl Fn(&O) -> &Self) -> Vec<String> {
         let own = of(simulation.observer());
@@ -105,7 +104,7 @@ impl Watched {
         Duration::from_nanos((u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bps)) as u64)
     }
 
-    /// The longest that a packet may be on a link with one queue, in order.
+    /// Maximum time of a packet on a link with a FIFO queue.
     fn longest(&self) -> Option<Duration> {
         let limit = self.config.queue;
         let bytes = [limit.packets.map(|packets| packets as u64 * u64::from(self.largest_bytes)), limit.bytes];
@@ -115,7 +114,7 @@ impl Watched {
         (in_order && self.config.rate_bps.is_some()).then(|| self.serialisation(before) + self.config.delay)
     }
 
-    /// True if its queue may mark packets.
+    /// True if the queue may mark packets.
     fn marks(&self) -> bool {
         match &self.config.discipline {
             Discipline::FqCodel(fq_codel) => fq_codel.ecn || fq_codel.ce_threshold.is_some(),
@@ -126,7 +125,7 @@ impl Watched {
 
     fn check(&mut self, now: Time, packet: &Packet) -> Result<(), &'static str> {
         let entered = self.inside.entry((packet.flow, packet.is_back)).or_default();
-        // Those of the flow which are before it have been dropped: order within a flow is kept.
+        // Earlier packets of the flow have been dropped: order within a flow is kept.
         let entry = loop {
             match entered.pop_front() {
                 Some(entry) if entry.id == packet.id => break entry,
@@ -142,7 +141,7 @@ impl Watched {
         if packet.ecn != ecn && !is_marked {
             return Err("has another ECN codepoint than it had");
         }
-        // The rounding of a nanosecond may be carried over from the packet before.
+        // Rounding below a nanosecond may be carried over from the previous packet.
         let slack = Duration::from_nanos(1);
         if now + slack < offered_at + self.serialisation(size_bytes) + self.config.delay {
             return Err("came out earlier than rate and delay permit");

@@ -1,4 +1,4 @@
-//! Web traffic of one user: many connections of TCP, each of which opens at its time, carries its bytes and ends.
+//! Web traffic of one user: many TCP connections, each with a start time and a size.
 
 use std::collections::BTreeMap;
 
@@ -6,39 +6,39 @@ use dfcp_time::Time;
 
 use crate::tcp::{self, Receiver, Segment, Sender};
 
-/// A connection of web traffic.
+/// Web connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebConnection {
-    /// Time at which it opens.
+    /// Start time.
     pub start: Time,
-    /// Application bytes which the user is sent by it.
+    /// Application bytes sent to the user.
     pub bytes: u64,
 }
 
-/// All connections of a user. They are one flow: queues that tell flows apart give them one place together.
+/// All connections of a user. They form one flow: fair queues treat them as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebConfig {
-    /// TCP settings of each of them.
+    /// TCP configuration of the connections.
     pub tcp: tcp::Config,
-    /// The connections, in any order.
+    /// Connections, in any order.
     pub connections: Vec<WebConnection>,
 }
 
-/// A flow of web traffic cannot be added.
+/// Reason why a web flow cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// Its connections have sizes, and it has none.
+    /// The flow has a size; only its connections may.
     #[error("a flow of web traffic has no size of its own; leave out its bytes")]
     Sized,
 }
 
-/// Sums over all connections of a sender.
+/// Totals over all connections of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WebStats {
     /// Connections opened.
     pub opened: u64,
-    /// Connections whose data the receiver has confirmed.
+    /// Connections whose data is completely acknowledged.
     pub finished: u64,
     /// Data segments sent again.
     pub retransmissions: u64,
@@ -57,33 +57,33 @@ impl WebStats {
     }
 }
 
-/// The end which the user's connections come from.
+/// Sender of the user's connections.
 #[derive(Debug)]
 pub struct WebSender {
     config: WebConfig,
     seed: u64,
     /// Number of connections opened, in order of time.
     opened: usize,
-    /// Unfinished connections, by their place in that order.
+    /// Unfinished connections, by index in that order.
     open: BTreeMap<u32, Sender>,
-    /// Sums over finished ones.
+    /// Totals over finished connections.
     finished: WebStats,
 }
 
-/// The user's end.
+/// Receiver at the user.
 #[derive(Debug)]
 pub struct WebReceiver {
     tcp: tcp::Config,
-    /// Connections that may have something to do.
+    /// Connections that may have work.
     open: BTreeMap<u32, Receiver>,
-    /// Receivers that have everything: they still answer arrivals, as a connection in TIME-WAIT does. Few are asked at every
-    /// event, and there may be thousands of these.
+    /// Completed receivers, which still answer arrivals, as in TIME-WAIT. Kept apart, because there may be thousands, and the others are
+    /// polled at every event.
     closed: BTreeMap<u32, Receiver>,
-    /// Bytes delivered by closed ones.
+    /// Bytes delivered by closed connections.
     closed_bytes: u64,
 }
 
-/// The two ends of a user's connections, whose TCP settings are valid.
+/// Both ends of a user's connections with a valid TCP configuration.
 pub(crate) fn pair(
     mut config: WebConfig,
     flow_bytes: Option<u64>,
@@ -113,7 +113,7 @@ impl WebSender {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         while let Some(next) = self.config.connections.get(self.opened).filter(|next| next.start <= now) {
             let seed = self.seed.wrapping_add(self.opened as u64);
-            // A configuration was validated when the flow was added, and cannot be refused any more.
+            // The configuration was validated when the flow was added.
             if let Ok(sender) = Sender::new(self.config.tcp, Some(next.bytes), seed) {
                 self.open.insert(self.opened as u32, sender);
             }
@@ -139,13 +139,13 @@ impl WebSender {
         self.open.values().any(Sender::waits_for_device)
     }
 
-    /// TCP settings of its connections.
+    /// TCP configuration of the connections.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Config {
         &self.config.tcp
     }
 
-    /// Sums over all connections up to now, open ones included.
+    /// Totals over all connections so far, including open ones.
     #[must_use]
     pub fn stats(&self) -> WebStats {
         let stats = WebStats { opened: self.opened as u64, ..self.finished };
@@ -180,7 +180,7 @@ impl WebReceiver {
         next
     }
 
-    /// Puts those aside which have nothing to do any more.
+    /// Moves completed receivers aside.
     fn close(&mut self) {
         let is_over = |receiver: &Receiver| receiver.is_finished() && receiver.next_timeout().is_none();
         let over: Vec<u32> =

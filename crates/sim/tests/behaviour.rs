@@ -1,18 +1,17 @@
-//! Ends which are not as fast as their path, whose clock drifts, or which vanish.
+//! Tests of ends slower than their path, with drifting clocks, or vanishing.
 
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::{Config, Rate};
 use dfcp_sim::{
-    Behaviour, Demand, DfcpConfig, End, FlowConfig, FlowReport, Lie, Nobody, Pair, Row, Simulation, Transport,
+    Behaviour, Counting, Demand, DfcpConfig, End, FlowConfig, FlowReport, Lie, Nobody, Pair, Row, Simulation, Transport,
 };
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
 
-/// A flow at 40 of 50 Mbit/s with a window of 4 MiB, whose ends behave so, at 10 s and at 20 s; and data datagrams which its
-/// sender has sent in between.
+/// Reports at 10 s and 20 s of a flow at 40 of 50 Mbit/s with a window of 4 MiB and this behaviour; and data datagrams sent in between.
 fn run(behaviour: Behaviour, stop: Option<Time>) -> ([FlowReport; 2], u64) {
     let link = LinkConfig::default().with_rate_bps(50 * MBIT).with_queue(QueueLimit::packets(400));
     let mut row = Row::new([(link.clone(), link)]);
@@ -27,7 +26,7 @@ fn run(behaviour: Behaviour, stop: Option<Time>) -> ([FlowReport; 2], u64) {
     let config = Config::danger_unsealed()
         .with_rate(Rate::Fixed { rate_bps: 40 * MBIT })
         .with_receive_memory_bytes(4 << 20)
-        .with_content(Content::Elided);
+        .with_codec(&Counting);
     let config = FlowConfig {
         start: Time::ZERO,
         stop,
@@ -69,7 +68,7 @@ fn a_slow_reader_holds_up_its_sender() {
     let (reports, sent) = run(behaviour, None);
     let found = mbps(&reports);
     assert!((found / 20.0 - 1.0).abs() < 0.01, "{found}");
-    // Of the 4 MiB at the most which the receiver lends, nothing is sent ahead any more.
+    // The receiver lends at most 4 MiB, which are used up by now.
     let sent_mbps = sent as f64 * 1_420.0 * 8.0 / 10.0 / 1e6;
     assert!((19.0..22.0).contains(&sent_mbps), "{sent_mbps}");
 }
@@ -89,7 +88,7 @@ fn a_flow_which_is_stopped_is_silent() {
     assert_eq!((second.delivered_bytes, sent), (first.delivered_bytes, 0));
 }
 
-/// Datagrams which did not arrive cannot have been decoded.
+/// Datagrams that did not arrive cannot have been decoded.
 #[test]
 fn a_receiver_which_hides_what_it_decoded_is_found_out() {
     let ([first, _], sent) = run(Behaviour { lie: Some(Lie::Losses), ..Behaviour::default() }, None);

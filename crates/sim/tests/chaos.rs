@@ -1,4 +1,4 @@
-//! Streams over paths which lose, delay, reorder and duplicate segments in both directions: they always complete.
+//! Chaos tests: streams over paths that lose, delay, reorder and duplicate segments in both directions always complete.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 struct Trouble {
     loss: f64,
     duplicate: f64,
-    /// Each segment is late by up to this, beyond the 5 ms that all need.
+    /// Random delay of each segment beyond 5 ms, up to this.
     jitter_us: u64,
     seed: u64,
 }
@@ -23,7 +23,7 @@ struct Trouble {
 struct Net {
     trouble: Trouble,
     random: Pcg64Mcg,
-    /// Arrival, order, to the receiver?, index of the segment.
+    /// Segments in flight: arrival, order, direction, index.
     in_flight: BinaryHeap<Reverse<(Time, u64, bool, usize)>>,
     segments: Vec<Segment>,
 }
@@ -52,7 +52,7 @@ impl Net {
     }
 }
 
-/// Runs a stream of `total` bytes to its end. Returns the ends, or what went wrong.
+/// Runs a stream of `total` bytes to its end. Returns both ends, or the failure.
 fn transfer(config: Config, total: u64, trouble: Trouble) -> Result<(Sender, Receiver), TestCaseError> {
     let mut sender = Sender::new(config, Some(total), trouble.seed).unwrap();
     let mut receiver = Receiver::new(config).unwrap();

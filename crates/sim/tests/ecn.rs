@@ -1,4 +1,4 @@
-//! ECN of the TCP models (RFC 3168, RFC 8257) as Linux 6.12 has it: each end by hand, and whole flows through queues that mark.
+//! Tests of ECN in the TCP models (RFC 3168, RFC 8257), as in Linux 6.12: each end by hand, and whole flows through marking queues.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -23,7 +23,7 @@ fn dctcp() -> Config {
     Config { tick: Duration::ZERO, ..Config::modern(Congestion::Dctcp) }
 }
 
-/// An acknowledgement of everything below `una`, and whether it tells of a mark. Returns what is sent then.
+/// Acknowledges everything below `una`, with or without ECE. Returns the segments sent then.
 fn ack(hand: &mut Hand, una: u64, ece: bool) -> Vec<Segment> {
     let segment = hand.ack_segment(una, &[]);
     let segment = Segment { flags: Flags { ece, ..segment.flags }, ts_ecr: hand.now, ..segment };
@@ -36,7 +36,7 @@ fn at(ms: u64) -> Time {
     Time::from_ms(ms)
 }
 
-/// A segment with its number from 0 on.
+/// Data segment of this number, from 0.
 fn data(number: u64, ecn: Ecn) -> Segment {
     Segment {
         seq: 1 + number * MSS,
@@ -58,7 +58,7 @@ fn syn(flags: Flags, ecn: Ecn) -> Segment {
 
 const ASKING: Flags = Flags { syn: true, fin: false, ack: false, psh: false, ece: true, cwr: true };
 
-/// A receiver past the handshake and its first acknowledgements, which are not delayed; the next segment's number.
+/// Receiver past the handshake and its initial undelayed acknowledgements, with the next segment's number.
 fn receiver(config: Config) -> (Receiver, u64) {
     let mut receiver = Receiver::new(Config { quick_ack_segments: 0, ..config }).unwrap();
     let ecn = if config.congestion == Congestion::Dctcp { Ecn::Ect0 } else { Ecn::NotEct };
@@ -75,7 +75,7 @@ fn receiver(config: Config) -> (Receiver, u64) {
         }
         receiver.poll_transmit(at(20));
     }
-    // The second of two is acknowledged.
+    // Every second segment is acknowledged.
     receiver.on_segment(at(20), &data(number, Ecn::Ect0));
     assert!(!receiver.poll_transmit(at(20)).unwrap().flags.ece);
     (receiver, number + 1)
@@ -93,7 +93,7 @@ fn both_ends_have_to_agree() {
     let mut plain = Sender::new(Config::modern(Congestion::Cubic), None, 1).unwrap();
     let sent = plain.poll_transmit(Time::ZERO).unwrap();
     assert_eq!((sent.flags.ece, sent.flags.cwr, sent.ecn), (false, false, Ecn::NotEct));
-    // Answers of a receiver: ECE, if its settings permit and the SYN asks as it should.
+    // True if a receiver answers a SYN with ECE.
     let answer = |config, flags, ecn| {
         let mut receiver = Receiver::new(config).unwrap();
         receiver.on_segment(Time::ZERO, &syn(flags, ecn));
@@ -103,12 +103,12 @@ fn both_ends_have_to_agree() {
     assert!(answer(with_ecn(Congestion::NewReno), ASKING, Ecn::NotEct));
     assert!(!answer(reno, ASKING, Ecn::NotEct));
     assert!(!answer(with_ecn(Congestion::NewReno), Flags { cwr: false, ..ASKING }, Ecn::NotEct));
-    // An ECT SYN is DCTCP's, which needs one that tells exactly (`tcp_ecn_create_request`).
+    // An ECT SYN comes from DCTCP, which needs exact echoes (`tcp_ecn_create_request`).
     assert!(!answer(with_ecn(Congestion::NewReno), ASKING, Ecn::Ect0));
     assert!(answer(dctcp(), ASKING, Ecn::Ect0));
 }
 
-/// A sender, with its first segment after its SYN was answered with these flags.
+/// Sender whose SYN was answered with these flags, with its first segment.
 fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
     let mut sender = Sender::new(config, None, 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
@@ -123,13 +123,13 @@ fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
 fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
     let agreed = Flags { ece: true, ..Flags::default() };
     assert_eq!(first_after(with_ecn(Congestion::Cubic), agreed).1.ecn, Ecn::Ect0);
-    // Some machines send back what they got.
+    // Some hosts reflect the flags.
     let reflected = Flags { ece: true, cwr: true, ..Flags::default() };
     for flags in [Flags::default(), reflected] {
         assert_eq!(first_after(with_ecn(Congestion::Cubic), flags).1.ecn, Ecn::NotEct);
         let (mut sender, first) = first_after(dctcp(), flags);
         assert_eq!(first.ecn, Ecn::NotEct);
-        // An echo without agreement on ECN is ignored.
+        // An echo without negotiated ECN is ignored.
         let echo =
             Segment { flags: Flags { ack: true, ece: true, ..Flags::default() }, ack: 1 + MSS, ..data(0, Ecn::NotEct) };
         sender.on_segment(at(20), &Segment { len_bytes: 0, seq: 1, ..echo });
@@ -137,7 +137,7 @@ fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
     }
 }
 
-/// Paths which drop SYNs that ask are passed at the second attempt (RFC 3168, section 6.1.1.1).
+/// The second SYN passes paths that drop ECN SYNs (RFC 3168, section 6.1.1.1).
 #[test]
 fn a_syn_sent_again_does_not_ask() {
     let mut sender = Sender::new(with_ecn(Congestion::Cubic), None, 1).unwrap();
@@ -148,8 +148,8 @@ fn a_syn_sent_again_does_not_ask() {
     assert_eq!((again.flags.syn, again.flags.ece, again.flags.cwr), (true, false, false));
 }
 
-/// RFC 3168, section 6.1.2: a mark reduces the window as a loss does, once in a window of data, and only the first new segment
-/// after it says so. Nothing is sent again.
+/// RFC 3168, section 6.1.2: a mark reduces the window as a loss does, once per window, and only the first new segment after it carries CWR.
+/// Nothing is retransmitted.
 #[test]
 fn marks_reduce_the_window_once_in_a_window_of_data() {
     for (config, thresholds) in [
@@ -162,7 +162,7 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
     ] {
         let (mut hand, _) = Hand::connected(config);
         let mut sent = Vec::new();
-        // All ten of the first flight are acknowledged with an echo.
+        // All ten segments of the first flight are acknowledged with an echo.
         for una in 1..=10 {
             sent.extend(ack(&mut hand, una, true));
             assert_eq!((hand.sender.phase(), hand.sender.ssthresh_segments()), (Phase::Cwr, Some(thresholds[0])));
@@ -172,7 +172,7 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
         let cwr: Vec<bool> = sent.iter().map(|segment| segment.flags.cwr).collect();
         assert!(cwr[0] && cwr[1..].iter().all(|&cwr| !cwr), "{cwr:?}");
         assert!(sent.iter().all(|segment| segment.ecn == Ecn::Ect0));
-        // Of the second flight, an echo once more.
+        // An echo for the second flight.
         ack(&mut hand, 11, true);
         assert_eq!(hand.sender.stats().ecn_reductions, 2);
         assert!(
@@ -185,7 +185,7 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
     }
 }
 
-/// Proportional rate reduction, as after a loss: of 10 in flight one segment goes out for about two that arrive, until 5 are.
+/// Proportional rate reduction, as after a loss: of 10 in flight one segment is sent per two arrivals, until 5 are left.
 #[test]
 fn the_window_comes_down_in_proportion() {
     let (mut hand, _) = Hand::connected(with_ecn(Congestion::NewReno));
@@ -193,7 +193,7 @@ fn the_window_comes_down_in_proportion() {
     assert_eq!(sent.iter().sum::<usize>(), 5, "{sent:?}");
     assert!(sent.iter().all(|&count| count <= 1), "{sent:?}");
     assert_eq!(hand.sender.pipe_segments(), 5);
-    // The reduction is over when something beyond it is acknowledged.
+    // The reduction ends when something beyond it is acknowledged.
     assert_eq!(hand.sender.phase(), Phase::Cwr);
     ack(&mut hand, 11, false);
     assert_eq!((hand.sender.phase(), hand.cwnd()), (Phase::Open, 5));
@@ -211,13 +211,13 @@ fn bbr_hears_of_marks_and_does_not_slow_down() {
             ack(&mut plain, una, false);
             assert_eq!((marked.cwnd(), marked.sender.stats().segments), (plain.cwnd(), plain.sender.stats().segments));
         }
-        // It is paced, so a window of data is a few segments here.
+        // Pacing makes a window a few segments here.
         assert!((1..=5).contains(&cwr), "the receiver is told that it need not repeat itself: {cwr}");
     }
 }
 
-/// RFC 3168, section 6.1.5: what is sent again is Not-ECT. Linux sends all segments of DCTCP as ECT(0), or queues which mark would
-/// drop these before any other.
+/// RFC 3168, section 6.1.5: retransmissions are Not-ECT. Linux sends all DCTCP segments as ECT(0): marking queues would otherwise drop them
+/// first.
 #[test]
 fn what_is_sent_again_is_not_ect_except_of_dctcp() {
     for (config, expected) in [(with_ecn(Congestion::Cubic), Ecn::NotEct), (dctcp(), Ecn::Ect0)] {
@@ -227,7 +227,7 @@ fn what_is_sent_again_is_not_ect_except_of_dctcp() {
         hand.sender.on_segment(hand.now, &segment);
         let again = hand.sender.poll_transmit(hand.now).unwrap();
         assert_eq!((again.seq, again.ecn, again.flags.cwr), (1, expected, false));
-        // The loss has reduced the window, so that the first new segment says it.
+        // The loss has reduced the window, so the first new segment carries CWR.
         let sent = ack(&mut hand, 6, false);
         let (again, new): (Vec<_>, Vec<_>) = sent.into_iter().partition(|segment| segment.seq <= 9 * MSS + 1);
         assert!(again.iter().all(|segment| segment.ecn == expected && !segment.flags.cwr), "{again:?}");
@@ -235,7 +235,7 @@ fn what_is_sent_again_is_not_ect_except_of_dctcp() {
     }
 }
 
-/// One reduction for a mark and a loss of the same window; DCTCP's mark may have taken little, so its loss halves.
+/// One reduction for a mark and a loss in the same window; DCTCP's mark may have reduced little, so its loss halves.
 #[test]
 fn a_loss_in_a_reduction_reduces_no_further() {
     for (config, thresholds) in [
@@ -258,7 +258,7 @@ fn a_loss_in_a_reduction_reduces_no_further() {
     }
 }
 
-/// RFC 3168, section 6.1.3: every acknowledgement tells of the mark until the sender says that it has obeyed.
+/// RFC 3168, section 6.1.3: every acknowledgement echoes the mark until the sender confirms its response.
 #[test]
 fn a_mark_is_told_until_it_is_obeyed() {
     let (mut receiver, first) = receiver(with_ecn(Congestion::Cubic));
@@ -272,13 +272,13 @@ fn a_mark_is_told_until_it_is_obeyed() {
     for number in 1..5 {
         take(number, Ecn::Ect0, false);
     }
-    // Obeyed, and answered at once.
+    // CWR: answered at once.
     take(5, Ecn::Ect0, true);
     take(6, Ecn::Ect0, false);
     take(7, Ecn::Ect0, false);
-    // Obeyed and marked again.
+    // CWR, and marked again.
     take(8, Ecn::Ce, true);
-    // The first mark, what follows it, and CWR are answered at once, the rest two by two.
+    // The first mark, the segment after it, and CWR are answered at once, the rest in pairs.
     let at_once: Vec<u64> = told.iter().map(|&(number, _)| number).collect();
     assert!(at_once.starts_with(&[0, 1]) && at_once.contains(&5) && at_once.ends_with(&[8]), "{told:?}");
     for (number, ece) in told {
@@ -286,8 +286,8 @@ fn a_mark_is_told_until_it_is_obeyed() {
     }
 }
 
-/// RFC 8257, section 3.2: acknowledgements may be delayed, but where marks begin or end what came before is acknowledged by
-/// itself, so that every segment is told as it was.
+/// RFC 8257, section 3.2: acknowledgements may be delayed, but where marks start or end, earlier data is acknowledged separately, so that
+/// every segment is reported exactly.
 #[test]
 fn dctcp_tells_exactly_which_segments_were_marked() {
     let (mut receiver, first) = receiver(dctcp());
@@ -309,7 +309,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
         receiver.on_segment(at(21 + number as u64), &data(first + number as u64, ecn));
         take(&mut receiver, number);
     }
-    // The last one may be waiting.
+    // The last acknowledgement may be delayed.
     let deadline = receiver.next_timeout();
     if let Some(deadline) = deadline {
         receiver.handle_timeout(deadline);
@@ -322,7 +322,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
 
 const MBIT: u64 = 1_000_000;
 
-/// Results of flows of one kind behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
+/// Results of equal flows behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
 struct Outcome {
     share: f64,
     queue_packets: f64,
@@ -336,7 +336,7 @@ struct Outcome {
 fn run(config: Config, discipline: Discipline, packets: usize, flows: usize) -> Outcome {
     let mut path = Path::drop_tail(100 * MBIT, packets, 0.0, 5);
     path.bottleneck = path.bottleneck.with_discipline(discipline).with_queue(QueueLimit::packets(packets));
-    // Hosts at twice the rate, so that bursts queue there and not at the bottleneck alone.
+    // Hosts at twice the rate: bursts queue there, not only at the bottleneck.
     path.access_bps = 200 * MBIT;
     let flow = |number: usize| Flow {
         start: Time::from_ms(number as u64 * 37),
@@ -368,7 +368,7 @@ fn codel(ecn: bool) -> Discipline {
     Discipline::FqCodel(FqCodel { ecn, ..FqCodel::single_queue() })
 }
 
-/// DCTCP's step at K packets of the instantaneous length.
+/// Step marking of DCTCP at K packets of instantaneous length.
 fn step(k: u64) -> Discipline {
     Discipline::Red(Red {
         min_threshold: k,
@@ -380,8 +380,7 @@ fn step(k: u64) -> Discipline {
     })
 }
 
-/// Behind CoDel marks take the place of losses: nothing is lost or sent again after the start, the path is as full, and the
-/// queue no longer.
+/// With CoDel, marks replace losses: nothing is lost after the start, with equal utilisation and no longer queue.
 #[test]
 fn codel_s_marks_take_the_place_of_its_losses() {
     for congestion in [Congestion::Cubic, Congestion::NewReno] {
@@ -397,9 +396,9 @@ fn codel_s_marks_take_the_place_of_its_losses() {
     }
 }
 
-/// RFC 8257 and its paper (SIGCOMM 2010, section 3.3): with K above a seventh of the path (C·RTT = 167 packets) the path is
-/// full, and the queue of N flows stays about K, with an amplitude of √(2(C·RTT + K))/2 for one flow. CUBIC through the
-/// same step leaves its queue empty at times, as each mark takes three tenths.
+/// RFC 8257 and its paper (SIGCOMM 2010, section 3.3): with K above a seventh of the path (C·RTT = 167 packets) the path is full, and the
+/// queue of N flows stays about K, with an amplitude of √(2(C·RTT + K))/2 for one flow. CUBIC with the same step empties its queue at
+/// times, as each mark costs three tenths.
 #[test]
 fn dctcp_keeps_the_queue_at_its_threshold() {
     let k = 40;
@@ -409,9 +408,9 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
         assert!(outcome.share > 0.97, "{flows}: {}", outcome.share);
         let (low, high) = (0.4 * k as f64, k as f64 + 2.0 * flows as f64);
         assert!((low..high).contains(&outcome.queue_packets), "{flows}: {}", outcome.queue_packets);
-        // RED marks what arrives: some of it waits or travels.
+        // RED marks arrivals, some of which are still queued or in flight.
         assert!(outcome.stats.ce_marked.packets - outcome.received_ce <= 300, "{flows}");
-        // Reported exactly, except for marks on their way.
+        // Reports are exact, except for marks in flight.
         let off = outcome.delivered_ce.abs_diff(outcome.received_ce);
         assert!(off <= 400, "{flows}: {} of {}", outcome.delivered_ce, outcome.received_ce);
     }
@@ -420,7 +419,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
     assert!(dctcp.share > cubic.share, "{} and {}", dctcp.share, cubic.share);
 }
 
-/// The same step by CoDel's CE threshold, as fq_codel's users set it for DCTCP.
+/// The same step by CoDel's CE threshold, as users of fq_codel configure it for DCTCP.
 #[test]
 fn dctcp_obeys_codel_s_ce_threshold() {
     let ce_threshold = Some(Duration::from_millis(1));
@@ -431,7 +430,7 @@ fn dctcp_obeys_codel_s_ce_threshold() {
     assert!(outcome.share > 0.85 && outcome.queue_packets < 12.0, "{} {}", outcome.share, outcome.queue_packets);
 }
 
-/// A link which marks where its configuration says nothing of it is noticed.
+/// The verifier detects a link that marks without being configured to.
 #[test]
 fn the_verifier_notices_marks_made_of_nothing() {
     let mut path = Path::drop_tail(20 * MBIT, 100, 0.0, 3);
@@ -446,12 +445,12 @@ fn the_verifier_notices_marks_made_of_nothing() {
     assert!(!verdict.is_empty() && verdict.iter().all(|what| what.contains("ECN codepoint")), "{verdict:?}");
 }
 
-/// DFCP with its ECN setting passes what queues say; nothing answers it yet.
+/// DFCP with ECN counts marks, without a response yet.
 #[test]
 fn dfcp_counts_marks() {
     let config = dfcp_proto::Config::danger_unsealed()
         .with_rate(dfcp_proto::Rate::Fixed { rate_bps: 30 * MBIT })
-        .with_content(dfcp_proto::Content::Elided)
+        .with_codec(&dfcp_sim::Counting)
         .with_ecn(true);
     let mut path = Path::drop_tail(20 * MBIT, 100, 0.0, 3);
     path.bottleneck = path.bottleneck.with_discipline(step(20));

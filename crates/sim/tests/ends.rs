@@ -1,4 +1,4 @@
-//! The handshake and the receiver, each driven by hand.
+//! Tests of the handshake and the receiver, driven by hand.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -27,7 +27,7 @@ fn syn(ms: u64) -> Segment {
     Segment { flags: Flags { syn: true, ..Flags::default() }, ack: 0, ..segment(0, 0, ms) }
 }
 
-/// A receiver which has seen the handshake.
+/// Receiver after the handshake.
 fn connected(config: Config) -> Receiver {
     let mut receiver = Receiver::new(config).unwrap();
     receiver.on_segment(Time::ZERO, &syn(0));
@@ -39,7 +39,7 @@ fn connected(config: Config) -> Receiver {
     receiver
 }
 
-/// The acknowledgement sent at `ms`, its blocks relative to nothing.
+/// Acknowledgement sent at `ms`, with absolute blocks.
 fn ack(receiver: &mut Receiver, ms: u64) -> Option<(u64, Vec<(u64, u64)>)> {
     let segment = receiver.poll_transmit(Time::from_ms(ms))?;
     assert_eq!(receiver.poll_transmit(Time::from_ms(ms)), None);
@@ -54,7 +54,7 @@ fn every_second_segment_is_acknowledged_or_after_40_ms() {
     assert_eq!(receiver.next_timeout(), Some(Time::from_ms(50)));
     receiver.on_segment(Time::from_ms(11), &segment(1001, 1000, 11));
     let answer = receiver.poll_transmit(Time::from_ms(11)).unwrap();
-    // The timestamp of the older of the two, so that the delay counts as part of the round trip (RFC 7323).
+    // The older segment's timestamp is echoed, so that the delay counts as RTT (RFC 7323).
     assert_eq!((answer.ack, answer.ts_ecr, answer.wire_bytes), (2001, Time::from_ms(10), 52));
     assert_eq!(receiver.next_timeout(), None);
     receiver.on_segment(Time::from_ms(20), &segment(2001, 1000, 20));
@@ -152,7 +152,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     let mut sender = Sender::new(Config::modern(Congestion::Cubic), Some(100_000), 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
     let answer = Segment { flags: Flags { syn: true, ack: true, ..Flags::default() }, ..segment(0, 0, 1) };
-    // It acknowledges something else than our SYN.
+    // The segment acknowledges something other than the SYN.
     sender.on_segment(Time::from_ms(1), &Segment { ack: 7, ..answer });
     assert!(!sender.is_established());
     sender.on_segment(Time::from_ms(1), &answer);
@@ -164,7 +164,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     forged.ack = u64::MAX;
     sender.on_segment(Time::from_ms(2), &forged);
     assert_eq!(sender.stats(), before);
-    // Blocks beyond what was sent count as far as it was.
+    // Blocks beyond the sent data count up to its end.
     forged.ack = 1;
     forged.sack.push(1, 1 + 1448, u64::from(u32::MAX));
     sender.on_segment(Time::from_ms(2), &forged);

@@ -1,12 +1,13 @@
-//! The engine as a whole: what happens is the same on every machine, and nothing in it is impossible.
+//! Tests of the engine: events are equal on every machine, and physically possible.
 
 use std::time::Duration;
 
 use dfcp_netem::{Discipline, Drr, LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::codec::{Codec, RandomLinear};
+use dfcp_proto::{Config, Rate};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{
-    DfcpConfig, Fingerprint, FlowConfig, FlowId, FlowReport, LinkId, Observer, Pair, Pcapng, Row, Simulation,
+    Counting, DfcpConfig, Fingerprint, FlowConfig, FlowId, FlowReport, LinkId, Observer, Pair, Pcapng, Row, Simulation,
     Transport, Verifier,
 };
 use dfcp_time::Time;
@@ -15,15 +16,30 @@ use dfcp_time::Time;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Carrier {
     Tcp(Congestion),
-    Modern(Content),
-    Classic(Content),
+    Modern(Symbols),
+    Classic(Symbols),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Symbols {
+    Coded,
+    Counted,
+}
+
+impl Symbols {
+    fn codec(self) -> &'static dyn Codec {
+        match self {
+            Self::Coded => &RandomLinear,
+            Self::Counted => &Counting,
+        }
+    }
 }
 
 struct Scenario {
     name: &'static str,
     carrier: Carrier,
     flows: u64,
-    /// Rate of each modern flow; a transport that paces itself does not need it.
+    /// Rate of each modern flow; unused by transports that pace themselves.
     sender_bps: u64,
     bytes: Option<u64>,
     bottleneck: LinkConfig,
@@ -42,14 +58,14 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     let dfcp = |config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
     match carrier {
         Carrier::Tcp(congestion) => Transport::Tcp(tcp::Config::modern(congestion)),
-        Carrier::Modern(content) => {
-            dfcp(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_content(content))
+        Carrier::Modern(symbols) => {
+            dfcp(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_codec(symbols.codec()))
         }
-        Carrier::Classic(content) => dfcp(Config::danger_classic().with_content(content).with_window_blocks(8)),
+        Carrier::Classic(symbols) => dfcp(Config::danger_classic().with_codec(symbols.codec()).with_window_blocks(8)),
     }
 }
 
-/// The scenario with its flows, and the bottleneck. Flows start 10 ms apart.
+/// Builds the scenario with flows starting 10 ms apart; returns also the bottleneck.
 fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowId>, Vec<(LinkId, LinkConfig)>) {
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
@@ -118,11 +134,11 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0xC1A7_F1B6_D123_9777)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Symbols::Counted), 0xC1A7_F1B6_D123_9777)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("classic, drr", Carrier::Classic(Content::Elided), 0xF4C6_CB8E_11B3_E150)
+            ..base("classic, drr", Carrier::Classic(Symbols::Counted), 0xF4C6_CB8E_11B3_E150)
         },
     ]
 }
@@ -155,7 +171,7 @@ fn no_link_does_what_no_link_can() {
     }
 }
 
-/// The verifier is told of other links than there are, and notices.
+/// The verifier is given wrong link properties, and detects that.
 #[test]
 fn the_verifier_notices_a_link_which_is_too_good() {
     let faster = |scenario: &Scenario| scenario.bottleneck.clone().with_rate_bps(10 * MBIT);
@@ -172,16 +188,16 @@ fn the_verifier_notices_a_link_which_is_too_good() {
     }
 }
 
-/// Counting symbols instead of coding them changes nothing but the CPU time, except that K random combinations are not
-/// quite always enough: one block in 260 which lost symbols takes a symbol more.
+/// Elided symbols change nothing except CPU time, and that K random combinations do not always suffice: one block in 260 with losses takes
+/// a symbol more.
 #[test]
 fn content_which_is_only_counted_takes_the_same_course() {
     for carrier in [Carrier::Modern, Carrier::Classic] {
         for loss in [Loss::None, Loss::bernoulli(0.03)] {
-            let course = |content| {
+            let course = |symbols| {
                 let scenario = Scenario {
                     name: "counted",
-                    carrier: carrier(content),
+                    carrier: carrier(symbols),
                     flows: 2,
                     sender_bps: 25 * MBIT,
                     bytes: Some(3_000_000),
@@ -194,8 +210,8 @@ fn content_which_is_only_counted_takes_the_same_course() {
                 assert!(reports.iter().all(|report| report.confirmed_at.is_some()), "{reports:?}");
                 (simulation.observer().value(), reports)
             };
-            let (counted, real) = (course(Content::Elided), course(Content::Real));
-            if loss == Loss::None || carrier(Content::Real) == Carrier::Classic(Content::Real) {
+            let (counted, real) = (course(Symbols::Counted), course(Symbols::Coded));
+            if loss == Loss::None || carrier(Symbols::Coded) == Carrier::Classic(Symbols::Coded) {
                 assert_eq!(counted, real, "{loss:?}");
                 continue;
             }
@@ -207,16 +223,16 @@ fn content_which_is_only_counted_takes_the_same_course() {
     }
 }
 
-/// Under DRR equal flows get equal shares, though each modern one is set to the whole link's rate and a flood knows none;
-/// each transport fills the link.
+/// Under DRR equal flows get equal shares, although each modern one is set to the whole rate and a flood is unlimited; each transport fills
+/// the link.
 #[test]
 fn flows_share_a_fair_queue_and_fill_it() {
     let drr = bottleneck(20 * MBIT, 100).with_discipline(Discipline::Drr(Drr::default()));
     for carrier in [
         Carrier::Tcp(Congestion::Cubic),
         Carrier::Tcp(Congestion::NewReno),
-        Carrier::Modern(Content::Elided),
-        Carrier::Classic(Content::Elided),
+        Carrier::Modern(Symbols::Counted),
+        Carrier::Classic(Symbols::Counted),
     ] {
         let scenario = Scenario {
             name: "shares",
@@ -233,12 +249,12 @@ fn flows_share_a_fair_queue_and_fill_it() {
         let goodput: Vec<f64> =
             reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
         let total: f64 = goodput.iter().sum();
-        // The flood sends a block until its ACK has come back, and eight blocks at a time here.
-        let least = if carrier == Carrier::Classic(Content::Elided) { 14.0 } else { 17.0 };
+        // The flood sends a block until its ACK returns, and eight blocks at a time here.
+        let least = if carrier == Carrier::Classic(Symbols::Counted) { 14.0 } else { 17.0 };
         assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
         let mean = total / 4.0;
-        // A flood's waste differs from flow to flow: what is equal is the share of the link.
-        let tolerance = if carrier == Carrier::Classic(Content::Elided) { 0.15 } else { 0.05 };
+        // A flood's waste differs per flow: the shares of the link are equal.
+        let tolerance = if carrier == Carrier::Classic(Symbols::Counted) { 0.15 } else { 0.05 };
         assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Traces of the congestion window, worked out by hand.
+//! Golden traces of the congestion window, computed by hand.
 
 mod hand;
 
@@ -16,15 +16,14 @@ fn to(end: u64) -> Vec<u64> {
 fn one_loss_with_proportional_rate_reduction() {
     let (mut hand, sent) = Hand::connected(Config::rfc(Congestion::NewReno));
     assert_eq!(sent, to(10));
-    // Segment 0 is lost. Two acknowledgements of later ones let out new segments (limited transmit).
+    // Segment 0 is lost. Two acknowledgements of later ones release new segments (limited transmit).
     assert_eq!((hand.ack(0, &[(1, 2)]), hand.cwnd()), (vec![10], 10));
     assert_eq!((hand.ack(0, &[(1, 3)]), hand.cwnd()), (vec![11], 10));
-    // The third: ssthresh = 5; 12 outstanding, 3 arrived, 1 lost, so 8 are in the network, of 10 before.
-    // Allowed: ceil(1 · 5/10) = 1.
+    // The third: ssthresh = 5; 12 outstanding, 3 arrived, 1 lost, so 8 are in flight, of 10 before. Allowed: ceil(1 · 5/10) = 1.
     assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd()), (vec![0], 9));
     assert_eq!(hand.sender.phase(), Phase::Recovery);
     assert_eq!(hand.sender.ssthresh_segments(), Some(5));
-    // From here on one segment for two that arrive, until 5 are in the network.
+    // From here on one segment per two arrivals, until 5 are in flight.
     assert_eq!((hand.ack(0, &[(1, 5)]), hand.cwnd()), (vec![], 8));
     assert_eq!((hand.ack(0, &[(1, 6)]), hand.cwnd()), (vec![12], 8));
     assert_eq!((hand.ack(0, &[(1, 7)]), hand.cwnd()), (vec![], 7));
@@ -32,13 +31,13 @@ fn one_loss_with_proportional_rate_reduction() {
     assert_eq!((hand.ack(0, &[(1, 9)]), hand.cwnd()), (vec![], 6));
     assert_eq!((hand.ack(0, &[(1, 10)]), hand.cwnd()), (vec![], 5));
     assert_eq!(hand.sender.pipe_segments(), 5);
-    // Then one for one.
+    // Then one per arrival.
     assert_eq!((hand.ack(0, &[(1, 11)]), hand.cwnd()), (vec![14], 5));
     assert_eq!((hand.ack(0, &[(1, 12)]), hand.cwnd()), (vec![15], 5));
-    // The retransmission arrives: 12 to 15 are in the network, the window is 5.
+    // The retransmission arrives: 12 to 15 are in flight, the window is 5.
     assert_eq!((hand.ack(12, &[]), hand.cwnd()), (vec![16], 5));
     assert_eq!(hand.sender.phase(), Phase::Open);
-    // One segment per round trip: 1 of the 5 needed is there already.
+    // One segment per RTT: 1 of the 5 needed has been counted.
     assert_eq!((hand.ack(14, &[]), hand.cwnd()), (vec![17, 18], 5));
     assert_eq!((hand.ack(16, &[]), hand.cwnd()), (vec![19, 20, 21], 6));
     let stats = hand.sender.stats();
@@ -51,14 +50,14 @@ fn one_loss_with_the_window_halved_at_once() {
     let (mut hand, _) = Hand::connected(config);
     assert_eq!(hand.ack(0, &[(1, 2)]), [10]);
     assert_eq!(hand.ack(0, &[(1, 3)]), [11]);
-    // 9 in the network with the retransmission, which goes out whatever the window says (RFC 6675, step 4.3).
+    // 9 in flight with the retransmission, which is sent whatever the window (RFC 6675, step 4.3).
     assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd(), hand.sender.pipe_segments()), (vec![0], 5, 9));
-    // Nothing new until 4 more have arrived ...
+    // Nothing new until 4 more have arrived, ...
     for end in 5..=8 {
         assert_eq!(hand.ack(0, &[(1, end)]), []);
     }
     assert_eq!(hand.sender.pipe_segments(), 5);
-    // ... then one for one.
+    // ... then one per arrival.
     assert_eq!(hand.ack(0, &[(1, 9)]), [12]);
     assert_eq!(hand.ack(0, &[(1, 10)]), [13]);
 }
@@ -76,7 +75,7 @@ fn slow_start_after_a_timeout() {
     assert_eq!(hand.sender.phase(), Phase::Loss);
     assert_eq!(hand.sender.ssthresh_segments(), Some(5));
     assert_eq!(hand.sender.rto(), Duration::from_millis(400));
-    // Doubling to the threshold, then one per round trip.
+    // Doubling up to the threshold, then one per RTT.
     assert_eq!((hand.ack(1, &[]), hand.cwnd()), (vec![1, 2], 2));
     assert_eq!((hand.ack(2, &[]), hand.cwnd()), (vec![3, 4], 3));
     assert_eq!((hand.ack(3, &[]), hand.cwnd()), (vec![5, 6], 4));
@@ -101,7 +100,7 @@ fn tahoe_starts_over_and_reno_inflates() {
     assert_eq!(hand.ack(0, &[]), [10]);
     assert_eq!(hand.ack(0, &[]), [11]);
     assert_eq!((hand.ack(0, &[]), hand.cwnd()), (vec![0], 5));
-    // 12 outstanding, one lost and sent again, 3 arrived: 9. Each duplicate is one less; from the fifth on one goes out.
+    // 12 outstanding, one lost and retransmitted, 3 arrived: 9. Each duplicate is one less; from the fifth on one is sent.
     for duplicate in 1..=4 {
         assert_eq!(hand.ack(0, &[]), [], "{duplicate}");
     }
@@ -118,7 +117,7 @@ fn newreno_without_sack_repairs_one_loss_per_round_trip() {
     hand.ack(0, &[]);
     hand.ack(0, &[]);
     assert_eq!(hand.ack(0, &[]), [0]);
-    // 4 is lost too: the partial acknowledgement has it sent at once.
+    // 4 is lost too: the partial acknowledgement releases it at once.
     assert_eq!(hand.ack(4, &[])[0], 4);
     assert_eq!(hand.sender.phase(), Phase::Recovery);
     hand.ack(12, &[]);
@@ -133,7 +132,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
         hand.ack(0, &[(1, 3)]);
         assert_eq!(hand.ack(0, &[(1, 4)]), [0]);
         let mut end = 4;
-        // Up to the last segment sent before the retransmission nothing is known.
+        // Nothing is known up to the last segment sent before the retransmission.
         while end < 12 {
             end += 1;
             assert!(!hand.ack(0, &[(1, end)]).contains(&0), "{end}");

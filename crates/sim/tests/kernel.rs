@@ -1,13 +1,13 @@
-//! Agreement with a Linux 6.12 kernel at points of `data/kernel_reference.csv`: goodput within 5 % without loss and within
-//! 10 % with it. Here are those points which take little time; the example `kernel` runs all.
+//! Test of agreement with a Linux 6.12 kernel at points of `data/kernel_reference.csv`: goodput within 5 % without loss and within 10 %
+//! with it. Only quick points run here; the example `kernel` runs all.
 
 mod dumbbell;
 
 use dumbbell::kernel::{CSV, Point, points};
 
-/// Segments that the runs of a point carry at most.
+/// Maximum number of segments over the runs of a point.
 const SEGMENTS_MAX: f64 = 120_000.0;
-/// Runs of a point with loss, which differ by it.
+/// Number of runs per point with loss.
 const RUNS: u64 = 3;
 
 fn cheap_points(with_loss: bool) -> Vec<Point> {
@@ -35,7 +35,7 @@ fn goodput_without_loss() {
 fn goodput_with_loss() {
     let points = cheap_points(true);
     assert!(points.len() >= 20, "{}", points.len());
-    // The standard error of three runs comes on top.
+    // The standard error of three runs is added.
     let check = |point: &Point| {
         let (here, error) = point.mean(RUNS);
         off(point, here.goodput_mbps, 0.1 + (error + point.standard_error_mbps) / point.goodput_mbps)

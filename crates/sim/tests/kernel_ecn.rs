@@ -1,5 +1,5 @@
-//! Agreement with a Linux 6.12 kernel where queues mark, at the points of `data/kernel_ecn_reference.csv`: goodput, the mean of
-//! the queue, and how many packets are marked.
+//! Test of agreement with a Linux 6.12 kernel behind marking queues, at the points of `data/kernel_ecn_reference.csv`: goodput, mean queue
+//! length, and number of marks.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -16,10 +16,10 @@ use dumbbell::{Dumbbell, Flow, Path};
 
 const CSV: &str = include_str!("data/kernel_ecn_reference.csv");
 
-/// Access links of the kernel have no rate.
+/// The kernel's access links have no rate.
 const ACCESS_BPS: u64 = 1_000_000_000_000;
 
-/// As it was set there: 1000 packets, and of RED 1000 full ones in bytes.
+/// Queue limit of the reference: 1000 packets; for RED, 1000 full ones in bytes.
 const LIMIT_PACKETS: usize = 1000;
 
 /// Measurements of one row.
@@ -83,7 +83,7 @@ impl<'a> Point<'a> {
         match self.queue {
             "codel" => Discipline::FqCodel(FqCodel { ecn: true, ..codel }),
             "ce-threshold" => Discipline::FqCodel(FqCodel { ce_threshold: Some(Duration::from_millis(1)), ..codel }),
-            // The kernel's is not gentle, which with a probability of 1 makes no difference.
+            // The kernel's RED is not gentle, which makes no difference at probability 1.
             "red" => Discipline::Red(Red {
                 unit: RedUnit::Bytes,
                 min_threshold: 60_000,
@@ -98,18 +98,18 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// A run of the model.
+    /// Runs the model.
     fn run(&self) -> Measured {
         self.run_over(Duration::from_millis(self.rtt_ms))
     }
 
-    /// Runs it with another round-trip time.
+    /// Runs the model with another RTT.
     fn run_over(&self, rtt: Duration) -> Measured {
         let rate_bps = self.rate_mbps * 1_000_000;
         let mut path = Path::drop_tail(rate_bps, LIMIT_PACKETS, 0.0, 1);
         path.bottleneck = path.bottleneck.with_discipline(self.discipline());
         path.access_bps = ACCESS_BPS;
-        // A token bucket of one packet: what finds it full leaves at once, a packet's time before it would leave a line.
+        // Token bucket of one packet: a packet that finds it full leaves at once, a packet time earlier than on a line.
         let rtt = rtt - Duration::from_nanos(1500 * 8 * 1_000_000_000 / rate_bps);
         let flow = |number: u64| Flow {
             start: Time::from_ms(3 + number * 37),
@@ -131,7 +131,7 @@ impl<'a> Point<'a> {
     }
 }
 
-/// One run of the kernel stands beside one of the model, so what differs by a few packets or marks is chance.
+/// One run of the kernel is compared with one of the model, so differences of a few packets or marks are chance.
 #[test]
 fn goodput_queue_and_marks_are_the_kernel_s() {
     let points: Vec<Point<'_>> = CSV.lines().filter(|line| !line.starts_with('#')).skip(1).map(Point::new).collect();
@@ -152,8 +152,8 @@ fn goodput_queue_and_marks_are_the_kernel_s() {
     assert!(off.is_empty(), "{}", off.join("\n"));
 }
 
-/// At 100 Mbit/s over 20 ms the kernel marks 3 % of the packets. So does the model, except where all of its bursts have nine segments and
-/// come at the same distance for ever: then a queue that is at the step marks a whole round trip. A tenth of a millisecond undoes that.
+/// At 100 Mbit/s over 20 ms the kernel marks 3 % of the packets. So does the model, unless all of its bursts have nine segments at equal
+/// distances for ever: then a queue at the step marks a whole RTT. A tenth of a millisecond prevents that.
 #[test]
 fn dctcp_marks_as_little_as_the_kernel_unless_its_bursts_are_in_step() {
     let point = Point::new("dctcp,1,red,100,20,1,4,6,96.4,38.3,1470,0");

@@ -1,5 +1,4 @@
-//! The sender and the receiver of Linux 6.12, driven by hand: what each mechanism does, worked out from the kernel's
-//! sources.
+//! Tests of the sender and receiver of Linux 6.12, driven by hand: each mechanism, derived from the kernel's sources.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +16,7 @@ fn reno() -> Config {
     Config::modern(Congestion::NewReno)
 }
 
-/// A configuration with timers that fire when they are due, for arithmetic by hand.
+/// Configuration with exact timers, for computation by hand.
 fn without_ticks() -> Config {
     Config { tick: Duration::ZERO, ..reno() }
 }
@@ -29,7 +28,7 @@ impl Hand {
         self.poll()
     }
 
-    /// An acknowledgement `after` the last event, which echoes what was sent at `echoed`.
+    /// Acknowledges `after` the last event, echoing the time `echoed`.
     fn ack_after(&mut self, after: Duration, una: u64, sacked: &[(u64, u64)], echoed: Time) -> Vec<u64> {
         let segment = Segment { ts_ecr: echoed, ..self.ack_segment(una, sacked) };
         self.now += after;
@@ -59,7 +58,7 @@ fn a_burst_is_what_goes_in_a_millisecond_and_ends_with_a_push() {
 
 #[test]
 fn a_fast_retransmission_waits_for_the_reordering_window_or_three_segments() {
-    // Two segments above the gap: the loss may be reordering, for a quarter of the round trip of 10 ms, and 2 ms more.
+    // Two segments above the gap: possible reordering, for a quarter of the RTT of 10 ms, and 2 ms more.
     let (mut hand, _) = Hand::connected(without_ticks());
     hand.ack_after(10 * MS, 0, &[(1, 2)], Time::ZERO);
     hand.ack_after(Duration::ZERO, 0, &[(1, 3)], Time::ZERO);
@@ -68,7 +67,7 @@ fn a_fast_retransmission_waits_for_the_reordering_window_or_three_segments() {
     assert_eq!(hand.fire()[0], 0);
     assert_eq!((hand.sender.phase(), hand.sender.stats().timeouts), (Phase::Recovery, 0));
 
-    // A third: at once.
+    // A third segment: retransmit at once.
     let (mut hand, _) = Hand::connected(without_ticks());
     hand.ack_after(10 * MS, 0, &[(1, 3)], Time::ZERO);
     assert_eq!(hand.ack_after(Duration::ZERO, 0, &[(1, 4)], Time::ZERO)[0], 0);
@@ -85,7 +84,7 @@ fn the_window_comes_down_in_proportion_to_the_window_before() {
     // 5 of 10 arrived: ceil(25 / 10) - 2 = 1.
     assert_eq!(hand.ack_after(Duration::ZERO, 0, &[(1, 6)], Time::ZERO), [11]);
     let echoed = hand.now;
-    // Below the threshold one for one, and one more where the acknowledgement is good.
+    // Below the threshold one per arrival, and one more after a safe acknowledgement.
     hand.ack_after(Duration::ZERO, 0, &[(1, 10)], echoed);
     hand.ack_after(10 * MS, 12, &[], echoed);
     assert_eq!((hand.cwnd(), hand.sender.phase()), (5, Phase::Open));
@@ -94,18 +93,18 @@ fn the_window_comes_down_in_proportion_to_the_window_before() {
 #[test]
 fn a_tail_is_probed_after_two_round_trips() {
     let (mut hand, _) = Hand::connected(without_ticks());
-    // 2 · 10 ms and 2 ms; what is sent is new, beyond the window.
+    // 2 · 10 ms and 2 ms; the probe is new data, beyond the window.
     assert_eq!(hand.sender.next_timeout().unwrap().since(hand.now), 22 * MS);
     assert_eq!(hand.fire(), [10]);
     assert_eq!((hand.sender.stats().probes, hand.sender.stats().timeouts, hand.cwnd()), (1, 0, 10));
-    // One probe in a flight; then the retransmission timer: 10 ms and 200 ms.
+    // One probe per flight; then the retransmission timer: 10 ms and 200 ms.
     assert_eq!(hand.sender.next_timeout().unwrap().since(hand.now), 210 * MS);
 }
 
 #[test]
 fn timers_fire_with_the_tick_after_they_are_due() {
     let (hand, _) = Hand::connected(reno());
-    // 22 ms are 3 ticks of 10 ms; the wheel adds one. The data went at 10 ms.
+    // 22 ms are 3 ticks of 10 ms; the wheel adds one. The data left at 10 ms.
     assert_eq!(hand.sender.next_timeout(), Some(Time::from_ms(50)));
 }
 
@@ -115,7 +114,7 @@ fn a_timeout_without_loss_is_found_out_and_undone() {
     hand.fire();
     assert_eq!(hand.fire(), [0]);
     assert_eq!((hand.sender.phase(), hand.sender.stats().timeouts, hand.cwnd()), (Phase::Loss, 1, 1));
-    // The acknowledgement echoes what was sent before: the original arrived (RFC 3522).
+    // The echoed timestamp precedes the retransmission: the original arrived (RFC 3522).
     hand.ack_after(MS, 1, &[], Time::ZERO);
     assert_eq!((hand.sender.phase(), hand.sender.ssthresh_segments()), (Phase::Open, None));
     assert!(hand.cwnd() >= 10);
@@ -127,15 +126,15 @@ fn frto_sends_something_new_and_believes_what_arrives() {
     let (mut hand, _) = Hand::connected(config);
     hand.fire();
     assert_eq!(hand.fire(), [0]);
-    // RFC 5682, step 2b: the first one acknowledged, so something new goes in place of what may be lost.
+    // RFC 5682, step 2b: the first one is acknowledged, so new data is sent instead of lost data.
     let sent = hand.ack_after(MS, 1, &[], Time::ZERO);
     assert!(sent.iter().all(|&number| number >= 11) && !sent.is_empty(), "{sent:?}");
-    // Step 3b: something sent once arrived.
+    // Step 3b: a segment that was sent once arrived.
     hand.ack_after(MS, 3, &[], Time::ZERO);
     assert_eq!(hand.sender.phase(), Phase::Open);
     assert!(hand.cwnd() >= 10);
 
-    // Step 3a: selectively acknowledged is only what was new, so the rest was lost.
+    // Step 3a: only new data is selectively acknowledged, so the rest was lost.
     let (mut hand, _) = Hand::connected(config);
     hand.fire();
     hand.fire();
@@ -150,7 +149,7 @@ fn a_report_of_duplicates_undoes_the_reduction() {
     let reduced = hand.ack_after(10 * MS, 0, &[(1, 4)], Time::ZERO);
     assert_eq!(reduced[0], 0);
     let echoed = hand.now;
-    // The original arrives late, and then the retransmission.
+    // The original arrives late, then the retransmission.
     hand.ack_after(MS, 4, &[], echoed);
     let mut segment = Segment { ts_ecr: echoed, ..hand.ack_segment(10, &[]) };
     segment.sack.set_duplicate(1, 1 + MSS);
@@ -175,7 +174,7 @@ fn data(number: u64, at: Time, psh: bool) -> Segment {
     }
 }
 
-/// A receiver at 20 ms, past the acknowledgements of the start and the growth of its window: the next segment comes too.
+/// Receiver at 20 ms, past its initial acknowledgements and window growth, with the next segment's number.
 fn receiver() -> (Receiver, u64) {
     let mut receiver = Receiver::new(reno()).unwrap();
     let syn = Segment {
@@ -198,7 +197,7 @@ fn receiver() -> (Receiver, u64) {
         }
     }
     assert!((17..40).contains(&number), "{number}");
-    // The second of two is acknowledged.
+    // Every second segment is acknowledged.
     receiver.on_segment(at, &data(number, at, false));
     assert!(receiver.poll_transmit(at).is_some());
     (receiver, number + 1)
@@ -210,7 +209,7 @@ fn the_end_of_a_burst_is_acknowledged_at_once() {
     let at = Time::from_ms(20);
     receiver.on_segment(at, &data(first, at, false));
     assert_eq!(receiver.poll_transmit(at), None);
-    // 40 ms, and the tick after.
+    // 40 ms, and the next tick.
     assert_eq!(receiver.next_timeout(), Some(Time::from_ms(70)));
     receiver.on_segment(at, &data(first + 1, at, false));
     assert!(receiver.poll_transmit(at).is_some());
@@ -230,7 +229,7 @@ fn acknowledgements_above_a_gap_are_held_back_from_the_fourth_on() {
         receiver.on_segment(at, &data(first + number, at, false));
         assert!(receiver.poll_transmit(at).is_none(), "{number}");
     }
-    // 5 % of the 20 ms that the handshake took, and the timer's slack.
+    // 5 % of the handshake's 20 ms, and the timer's slack.
     assert_eq!(receiver.next_timeout(), Some(Time::from_us(22_100)));
     // The segment that fills the gap is acknowledged at once, with all.
     receiver.on_segment(at, &data(first, at, false));

@@ -1,9 +1,8 @@
-//! A second witness beside the kernel (`kernel.rs`): ns-3 where nothing is lost but in a full queue, at points of
-//! `data/ns3_reference.csv`. It tells what the kernel's table does not: how full the queue is.
+//! Test of agreement with ns-3, a second reference besides the kernel (`kernel.rs`), without random loss, at points of
+//! `data/ns3_reference.csv`. It adds the queue's occupancy.
 //!
-//! With random loss ns-3 is faster than Linux: it lets the window grow, on leaving a recovery, by everything between the
-//! old acknowledgement and the new, selectively acknowledged before or not (`TcpSocketBase::ProcessAck`). So it is not
-//! asked there.
+//! With random loss ns-3 is faster than Linux: on leaving a recovery, its window grows by everything newly acknowledged, selectively
+//! acknowledged before or not (`TcpSocketBase::ProcessAck`). So these points are excluded.
 
 mod dumbbell;
 
@@ -11,7 +10,7 @@ use dumbbell::reference::{Point, points};
 
 #[test]
 fn goodput_and_queue_without_loss() {
-    // 100 Mbit/s, so that a row takes half a second; the buffer is a twentieth of the path's product to four times it.
+    // 100 Mbit/s, so that a row takes half a second; the buffer is 1/20 to 4 bandwidth-delay products.
     let rows: Vec<Point> = points()
         .into_iter()
         .filter(|point| point.loss == 0.0 && point.bottleneck_bps == 100_000_000 && point.rtt_ms.len() == 1)
@@ -19,7 +18,7 @@ fn goodput_and_queue_without_loss() {
         .collect();
     assert_eq!(rows.len(), 6);
     for point in rows {
-        // With a sawtooth of a second or less, a quarter of the time is enough.
+        // With a sawtooth of at most a second, a quarter of the time suffices.
         let (duration_s, warmup_s) =
             if point.rtt_ms[0] <= 10.0 { (20.0, 8.0) } else { (point.duration_s, point.warmup_s) };
         let outcome = point.run_with(point.config(), point.seed, duration_s, warmup_s);

@@ -1,10 +1,10 @@
-//! A modern sender's estimate of the queue in which its datagrams wait, beside the link's own value.
+//! Test of a modern sender's estimate of its datagrams' queueing delay, against the link's own value.
 
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, Content, Rate, Stats};
-use dfcp_sim::{DfcpConfig, End, FlowConfig, Nobody, Pair, Row, Simulation, Transport};
+use dfcp_proto::{Config, Rate, Stats};
+use dfcp_sim::{Counting, DfcpConfig, End, FlowConfig, Nobody, Pair, Row, Simulation, Transport};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
@@ -14,8 +14,7 @@ fn link(rate_bps: u64, packets: usize) -> LinkConfig {
     LinkConfig::default().with_rate_bps(rate_bps).with_queue(QueueLimit::packets(packets))
 }
 
-/// Statistics of the sender of an endless stream at `rate_bps` after a second and a half, and the delay of the bottleneck's
-/// queue then.
+/// Statistics of the sender of an endless stream at `rate_bps` after 1.5 s, and the bottleneck's queueing delay then.
 fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration) {
     let mut row = Row::new([(there.clone(), back)]);
     assert!(row.add_pair(
@@ -26,7 +25,7 @@ fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration
     let ((sender, receiver), bottleneck) = (row.hosts[0], row.bottlenecks[0].0);
     let mut simulation = Simulation::new(11, Nobody);
     let network = row.graph.build(&mut simulation).expect("valid links");
-    let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_content(Content::Elided);
+    let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_codec(&Counting);
     let flow = simulation
         .add_flow(FlowConfig {
             start: Time::ZERO,
@@ -71,7 +70,7 @@ fn above_it_the_queue_which_is_told_is_that_of_the_link() {
     }
 }
 
-/// Reports wait for each other on the way back: the round trip grows, the queue on the way there does not.
+/// Reports queue on the return path: the RTT grows, the forward queue does not.
 #[test]
 fn a_congested_way_back_is_no_queue_of_ours() {
     let (stats, _) = known(10 * MBIT, link(20 * MBIT, 50), link(MBIT / 20, 50));

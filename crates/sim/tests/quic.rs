@@ -1,4 +1,4 @@
-//! QUIC, as quinn's own code runs it, in the simulator.
+//! Tests of QUIC by quinn in the simulator.
 
 mod dumbbell;
 
@@ -13,20 +13,20 @@ use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
 const ALL: [QuicCongestion; 3] = [QuicCongestion::Cubic, QuicCongestion::NewReno, QuicCongestion::Bbr];
-/// Overhead of a full packet: flags, identifier, packet number, frame header with offset, authentication tag, UDP and IP.
+/// Overhead share of a full packet: flags, identifier, packet number, frame header with offset, authentication tag, UDP and IP.
 const OVERHEAD_SHARE: f64 = 0.04;
 
 fn flow(congestion: QuicCongestion, rtt_ms: u64, bytes: Option<u64>) -> Flow {
     Flow::new(Transport::Quic(QuicConfig::new(congestion)), Duration::from_millis(rtt_ms), bytes)
 }
 
-/// All that could depend on more than the seed, with two flows, one of them finite, over a lossy link.
+/// Everything that could depend on more than the seed, with two flows, one of them finite, over a lossy link.
 fn course(congestion: QuicCongestion, seed: u64) -> (u64, Vec<FlowReport>) {
     let flows = vec![flow(congestion, 20, None), flow(congestion, 30, Some(1_000_000))];
     let mut path = Path::drop_tail(10_000_000, 40, 0.01, seed);
     path.bottleneck = path.bottleneck.with_duplicate(0.01).with_corrupt(0.01).with_jitter(Duration::from_millis(1));
     let mut dumbbell = Dumbbell::new(path, flows, Fingerprint::default());
-    // BBR probes for the shortest round trip every 10 s, and draws a place in its cycle after each.
+    // BBR probes for the smallest RTT every 10 s, and draws a place in its cycle after each.
     dumbbell.simulation.run_until(Time::from_s(25));
     (dumbbell.simulation.observer().value(), vec![dumbbell.report(0), dumbbell.report(1)])
 }
@@ -40,7 +40,7 @@ fn the_same_seed_gives_the_same_course() {
     }
 }
 
-/// Random values of TLS and BBR differ from process to process, and must not show. CUBIC is left out: it takes a cube root from the
+/// Random values of TLS and BBR differ between processes, and must have no effect. CUBIC is omitted: its cube root comes from the
 /// platform's mathematics library.
 #[test]
 fn the_course_is_the_same_in_every_process() {
@@ -65,9 +65,9 @@ fn a_finite_stream_completes_and_is_confirmed_in_spite_of_loss() {
             let report = dumbbell.report(0);
             assert_eq!((report.delivered_bytes, &report.failure), (bytes, &None), "{congestion:?}");
             let times = [report.first_byte_at, report.completed_at, report.confirmed_at].map(Option::unwrap);
-            // Handshake, then the first byte: a round trip and a half.
+            // Handshake, then the first byte: 1.5 RTT.
             assert!(times[0] >= Time::from_ms(30) && times.is_sorted(), "{congestion:?}: {report:?}");
-            // Nothing is left to be sent.
+            // Nothing is left to send.
             let (packets, _) = dumbbell.simulation.packets_and_hops();
             dumbbell.simulation.run_until(Time::from_s(300));
             assert_eq!(dumbbell.simulation.packets_and_hops().0, packets, "{congestion:?}");
@@ -85,8 +85,8 @@ fn a_link_without_loss_is_filled() {
     }
 }
 
-/// A socket is full long before a window is: what a sender may send waits there, and not in front of its device, where a queue would
-/// grow with the window as long as nothing is lost.
+/// A socket fills long before the window: data waits there, not in front of the device, where a queue would grow with the window in the
+/// absence of loss.
 #[test]
 fn a_device_as_slow_as_the_path_has_no_queue() {
     for congestion in ALL {
@@ -113,7 +113,7 @@ fn two_flows_share_a_fair_queue() {
     }
 }
 
-/// The sizes of the packets sent by the flow's sender.
+/// Sizes of the packets from the flow's sender.
 #[derive(Debug, Default)]
 struct Sizes(Vec<u32>);
 
@@ -136,7 +136,7 @@ fn packets_are_as_large_as_asked_for() {
         dumbbell.simulation.run_until(Time::from_s(5));
         let sizes = &dumbbell.simulation.observer().0;
         assert_eq!(sizes.iter().max(), Some(&largest));
-        // An endless stream fills its packets: what else there is are handshake, acknowledgements and probes.
+        // An endless stream fills its packets: the rest are handshake, acknowledgements and probes.
         let full = sizes.iter().filter(|&&size| size == largest).count();
         assert!(full as f64 > 0.9 * sizes.len() as f64, "{full} of {}", sizes.len());
     }
@@ -178,7 +178,7 @@ fn the_window_can_be_looked_at() {
     dumbbell.simulation.run_until(Time::from_s(3));
     let path = stats(&dumbbell).unwrap().path;
     assert!((20..60).contains(&path.rtt.as_millis()), "{path:?}");
-    // The path's product is 50 kB, and the queue holds 74 kB.
+    // The bandwidth-delay product is 50 kB, and the queue holds 74 kB.
     assert!((40_000..150_000).contains(&path.cwnd), "{path:?}");
     assert_eq!(path.current_mtu, 1_452);
 }

@@ -1,4 +1,4 @@
-//! Web traffic: each connection is TCP as it is alone, and together they deliver all that was asked for.
+//! Tests of web traffic: each connection behaves as alone, and together they deliver everything.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use dfcp_time::Time;
 
 const CONFIGS: [fn(Congestion) -> tcp::Config; 2] = [tcp::Config::modern, tcp::Config::linux_2008];
 
-/// A flow over 10 Mbit/s and 40 ms with the loss `loss`.
+/// Flow over 10 Mbit/s and 40 ms with this loss.
 fn simulation(transport: Transport, bytes: Option<u64>, loss: f64) -> Result<(Simulation<Nobody>, FlowId), FlowError> {
     let mut simulation = Simulation::new(3, Nobody);
     let link = LinkConfig::default().with_rate_bps(10_000_000).with_delay(Duration::from_millis(20));
@@ -63,7 +63,7 @@ fn a_connection_alone_is_tcp() {
 #[test]
 fn many_connections_over_a_lossy_link_deliver_everything_once() {
     for config in CONFIGS.map(|of| of(Congestion::Cubic)) {
-        // Not in order of time, some of them together.
+        // Start times are unsorted, and some are equal.
         let connections: Vec<(u64, u64)> = (0..60).map(|n| (n * 37 % 60 / 3 * 500, 1 + n * n * 20)).collect();
         let (mut simulation, flow) = simulation(web(config, &connections), None, 0.05).unwrap();
         simulation.run_until(Time::from_ms(5_000));
@@ -88,7 +88,7 @@ fn web_traffic_without_sense_is_refused() {
     assert_eq!(refused, FlowError::Web(WebError::Sized));
     let broken = tcp::Config { mss_bytes: 0, ..modern };
     assert!(matches!(simulation(web(broken, &[(0, 1)]), None, 0.0), Err(FlowError::Tcp(_))));
-    // Nothing to do is nothing wrong.
+    // An empty list of connections is valid.
     let (mut idle, flow) = simulation(web(modern, &[]), None, 0.0).unwrap();
     idle.run_until(Time::from_s(10));
     assert_eq!((idle.flow(flow).delivered_bytes, idle.packets_and_hops()), (0, (0, 0)));

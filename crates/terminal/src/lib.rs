@@ -1,7 +1,7 @@
-//! Output and input of the programs `dfcp` and `dfcp-lab` on a terminal.
+//! Terminal output and input of the programs `dfcp` and `dfcp-lab`.
 //!
-//! [`program`] is the frame of a program, from its log to its exit code; [`output`] has all that it prints, [`units`] the numbers in it and in
-//! its arguments, [`signals`] the requests to end it, and [`man`] its manual.
+//! [`program`] is the frame of a program, from its log to its exit code; [`output`] does all printing, [`units`] formats and parses
+//! numbers, [`signals`] handles requests to end, and [`man`] writes the manual.
 
 #![forbid(unsafe_code)]
 

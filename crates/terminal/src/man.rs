@@ -1,4 +1,4 @@
-//! Man pages, from a command line's own definition.
+//! Man pages, from the definition of a command line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,30 +8,30 @@ use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
 
-/// Writes a page for `command` and for each one below it into `directory`, which is made if it is missing; returns their number.
+/// Writes a page for `command` and each subcommand into `directory`, created if missing; returns their number.
 ///
 /// # Errors
-/// A page cannot be written.
+/// Fails if a page cannot be written.
 pub fn write(command: Command, directory: &Path) -> anyhow::Result<u32> {
     pages(&prepared(command, directory)?, directory)
 }
 
-/// As [`write`](fn@write), without the page of `command` itself.
+/// Writes the pages of the subcommands only, as [`write`](fn@write) does.
 ///
 /// # Errors
-/// A page cannot be written.
+/// Fails if a page cannot be written.
 pub fn write_below(command: Command, directory: &Path) -> anyhow::Result<u32> {
     pages_below(&prepared(command, directory)?, directory)
 }
 
 fn prepared(mut command: Command, directory: &Path) -> anyhow::Result<Command> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    // So that each page knows its whole name, and the options that all commands have.
+    // Propagates full names and global options to every page.
     command.build();
     Ok(command)
 }
 
-/// Writes the pages of a command and of all below it; returns their number.
+/// Writes the pages of a command and its subcommands; returns their number.
 fn pages(command: &Command, directory: &Path) -> anyhow::Result<u32> {
     // `dfcp send` is in `dfcp-send.1`: after `build` a command's display name has hyphens.
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();

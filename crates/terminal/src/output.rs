@@ -1,5 +1,5 @@
-//! Standard output and standard error. A closed pipe is not an error: its reader wants no more lines, and the work
-//! goes on. (`println!` would panic.) Any other failure loses what a command has found out, so the command fails by it at its end.
+//! Standard output and standard error. A closed pipe is no error: its reader wants no more lines, and the work continues. (`println!` would
+//! panic.) Any other failure loses results, so the command fails at its end.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -9,95 +9,95 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
 
-/// The first line that standard output did not take.
+/// First failure of writing to standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// One line on standard output.
+/// Prints one line on standard output.
 pub fn line(text: &str) {
     bytes(format!("{text}\n").as_bytes());
 }
 
-/// Whole lines on standard output, as they are.
+/// Prints whole lines on standard output, unchanged.
 pub fn bytes(text: &[u8]) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text).and_then(|()| out.flush())
         && error.kind() != ErrorKind::BrokenPipe
     {
-        // Later ones are lost for the same reason.
+        // Later lines are lost for the same reason.
         let _ = LOST.set(error);
     }
 }
 
-/// The error after which lines for standard output were lost, if any.
+/// Error after which output was lost, if any.
 pub fn lost() -> Option<&'static io::Error> {
     LOST.get()
 }
 
-/// One JSON object as a line on standard output.
+/// Prints one JSON object as a line on standard output.
 pub fn json(value: &Value) {
     line(&value.to_string());
 }
 
-/// Set by `--quiet`.
+/// True with `--quiet`.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on, tells nothing but errors, warnings, codes and results.
+/// Suppresses everything except errors, warnings, codes and results from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// True if progress is not to be shown.
+/// True if progress is suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// One line on standard error about what is going on, unless that is not wanted.
+/// Prints one line about the progress on standard error, unless suppressed.
 pub fn note(text: &str) {
     if !is_quiet() {
         always(text);
     }
 }
 
-/// One line on standard error, wanted or not: an error, a warning, a code, or what was asked for.
+/// Prints one line on standard error in any case: an error, a warning, a code, or a requested result.
 pub fn always(text: &str) {
-    // Nobody is left to be told about a failure here.
+    // A failure here cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// One line of interim results on standard output, unless progress is not wanted.
+/// Prints one line of interim results on standard output, unless progress is suppressed.
 pub fn progress(text: &str) {
     if !is_quiet() {
         line(text);
     }
 }
 
-/// Bars on standard error, where that is a terminal and progress is wanted.
+/// Progress bars on standard error; hidden if it is no terminal, or progress is suppressed.
 #[must_use]
 pub fn bars() -> MultiProgress {
     MultiProgress::with_draw_target(draw_target())
 }
 
-/// The terminal on which bars are drawn, or none.
+/// Terminal for progress bars; hidden if there is none.
 #[must_use]
 fn draw_target() -> ProgressDrawTarget {
     if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
 
-/// One such bar of this length, if it has one, unless it is to be hidden in any case.
+/// Progress bar of this length, if known; `is_hidden` hides it in any case.
 #[must_use]
 pub fn bar(length: Option<u64>, is_hidden: bool) -> ProgressBar {
     let target = if is_hidden { ProgressDrawTarget::hidden() } else { draw_target() };
     ProgressBar::with_draw_target(length, target)
 }
 
-/// The message that the peer has been silent for this long.
+/// Message about a peer that has been silent for this long.
 pub fn nothing_heard(silence: Duration) -> String {
     format!("nothing heard for {} s", silence.as_secs())
 }
 
-/// A duration for display: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
+/// Duration for display: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
 pub fn human_seconds(seconds: f64) -> String {
-    // Longer than any transfer, and safe to convert.
+    // The upper bound exceeds any transfer, and converts safely.
     let seconds = seconds.clamp(0.0, 1e9);
     let whole = seconds.round() as u64;
     match whole {

@@ -1,4 +1,4 @@
-//! The frame of a program: its log, at most one error, and an exit code which says whether the work is done.
+//! Frame of a program: its log, at most one error, and an exit code that states success.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -9,35 +9,35 @@ use tokio::task::JoinError;
 
 use crate::output;
 
-/// Not everything asked for is done and verified.
+/// Exit code of incomplete or unverified work.
 const EXIT_FAILURE: u8 = 1;
-/// The command line is wrong.
+/// Exit code of a wrong command line.
 const EXIT_USAGE: u8 = 2;
-/// Ended by Ctrl-C or SIGTERM, as shells number it.
+/// Exit code after Ctrl-C or SIGTERM, as in shells.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Environment variable by which `dfcp` tells `dfcp-lab` its version: both have to be of one.
+/// Environment variable with which `dfcp` passes its version to `dfcp-lab`: both must be equal.
 pub const VERSION_VARIABLE: &str = "DFCP_VERSION";
 
-/// The end of a command that has not failed.
+/// End of a command without failure.
 #[derive(Debug)]
 pub enum End {
-    /// Its work is done.
+    /// The work is done.
     Done,
-    /// It was told to end before: what was broken off, and the next step.
+    /// The command was interrupted: what was interrupted, and the next step.
     Interrupted(String),
 }
 
-/// Begins the log on standard error, of what the environment variable `DFCP_LOG` names.
+/// Starts the log on standard error, filtered by the environment variable `DFCP_LOG`.
 pub fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    // Colours would be rubbish in a file.
+    // Colour codes would garble a file.
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
-/// Help and version as they are; anything wrong as one sentence with the next step.
+/// Prints help and version unchanged, and an error as one sentence with the next step.
 #[must_use]
 pub fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -49,7 +49,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         output::always(text.trim_end());
         return ExitCode::from(EXIT_USAGE);
     }
-    // clap spreads its message over lines, a blank one before usage and hints.
+    // clap splits its message into lines, with an empty one before usage and hints.
     let words: Vec<_> =
         text.lines().take_while(|line| !line.trim().is_empty()).flat_map(str::split_whitespace).collect();
     let sentence = words.join(" ");
@@ -58,7 +58,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// Prints the error or interruption by which a command ended; done work fails if its results could not be printed.
+/// Prints the error or interruption of a command; successful work fails if its results could not be printed.
 #[must_use]
 pub fn exit_code(outcome: anyhow::Result<End>) -> ExitCode {
     match outcome {
@@ -82,10 +82,10 @@ pub fn exit_code(outcome: anyhow::Result<End>) -> ExitCode {
     }
 }
 
-/// Outcome of a command that ran as a task. A panic in it is a panic here.
+/// Outcome of a command that ran as a task. A panic of the task is propagated.
 ///
 /// # Errors
-/// The command failed, or was given up.
+/// Fails if the command failed or was aborted.
 pub fn joined(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     match outcome.map_err(JoinError::try_into_panic) {
         Ok(outcome) => outcome,

@@ -1,7 +1,7 @@
-//! Signals of the user to end the program.
+//! Signals with which the user ends the program.
 
-/// The signals by which users end a program: Ctrl-C, and where there are signals SIGTERM. Values that are dropped then leave what is
-/// unfinished to be resumed, or remove it.
+/// Receiver of end signals: Ctrl-C, and SIGTERM on Unix. Handling them lets destructors run, which keep unfinished work for resumption, or
+/// remove it.
 #[derive(Debug)]
 pub struct EndSignals {
     #[cfg(unix)]
@@ -9,10 +9,10 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// Catches them from now on: one that comes before anything waits for it is not lost, and does not kill.
+    /// Catches the signals from now on: an early one is neither lost nor fatal.
     ///
     /// # Panics
-    /// Outside of tokio's runtime.
+    /// Panics outside of tokio's runtime.
     #[must_use]
     pub fn catch() -> Self {
         Self {
@@ -20,7 +20,7 @@ impl EndSignals {
             caught: {
                 use tokio::signal::unix::{SignalKind, signal};
                 let caught = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-                // The system's own handling of a signal remains without; only the cleaning up is lost.
+                // Without the handler, the system's default remains; only the clean-up is lost.
                 caught
                     .into_iter()
                     .filter_map(|one| one.inspect_err(|error| tracing::warn!(%error, "cannot catch a signal")).ok())
@@ -29,7 +29,7 @@ impl EndSignals {
         }
     }
 
-    /// Completes with the next of them.
+    /// Completes at the next signal.
     #[cfg(unix)]
     pub async fn next(&mut self) {
         std::future::poll_fn(|context| {
@@ -39,7 +39,7 @@ impl EndSignals {
         .await;
     }
 
-    /// Completes with the next of them.
+    /// Completes at the next signal.
     #[cfg(not(unix))]
     pub async fn next(&mut self) {
         if let Err(error) = tokio::signal::ctrl_c().await {

@@ -1,17 +1,16 @@
-//! Numbers with units as people write them: `10%`, `25ms`, `20M`, `100mbit`, `64MiB`; and back.
+//! Numbers with units, parsed and formatted: `10%`, `25ms`, `20M`, `100mbit`, `64MiB`.
 //!
-//! The parsers fit clap's `value_parser`. All are case-insensitive, allow a space before the unit, and refuse what they
-//! would have to guess.
+//! The parsers fit clap's `value_parser`. All are case-insensitive, allow a space before the unit, and refuse ambiguous input.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub use dfcp_framing::{human_bytes, human_rate};
 
-/// Rates at which a connection can send, bit/s: those of `dfcp::Config::rate`.
+/// Range of sending rates, bit/s: that of `dfcp::Config::rate`.
 pub const SENDING_RATE_BPS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
-/// An argument that could not be understood; says what is accepted.
+/// Invalid argument; the message states what is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a probability.
@@ -25,15 +24,15 @@ pub enum UnitError {
         "`{0}` is not a rate: write 20M, 1G or 500K, or 20mbit, 1gbit, 500kbit (10^6 bits per Mbit), or plain bits per second"
     )]
     Rate(String),
-    /// A rate at which nothing can be sent.
+    /// The rate is below the minimum.
     #[error("{} is too slow to send at: {advice}", human_rate(*.rate_bps as f64))]
     TooSlow {
-        /// As it was understood.
+        /// Rate as it was parsed.
         rate_bps: u64,
-        /// The next step.
+        /// Next step.
         advice: String,
     },
-    /// A rate at which nothing can be sent.
+    /// The rate exceeds the maximum.
     #[error("{} is more than any interface sends: the most is {}", human_rate(*.0 as f64), human_rate(*SENDING_RATE_BPS.end() as f64))]
     TooFast(u64),
     /// Neither a rate nor a word for one.
@@ -49,10 +48,10 @@ pub enum UnitError {
     Size(String),
 }
 
-/// `10%`, `10 %` or `0.1` as a probability from 0 to 1. A bare number above 1 is refused, not taken for percent.
+/// Parses a probability: `10%`, `10 %` or `0.1`. A bare number above 1 is refused, not read as percent.
 ///
 /// # Errors
-/// [`UnitError::Percent`].
+/// Fails with [`UnitError::Percent`].
 pub fn percent(text: &str) -> Result<f64, UnitError> {
     let probability = match split(text) {
         Some((number, "")) => Some(number),
@@ -62,10 +61,10 @@ pub fn percent(text: &str) -> Result<f64, UnitError> {
     probability.filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| UnitError::Percent(text.to_owned()))
 }
 
-/// `25ms`, `2s`, `500us`, `40ns`, `5min`, `1h`; a bare `0` needs no unit.
+/// Parses a duration: `25ms`, `2s`, `500us`, `40ns`, `5min`, `1h`; a bare `0` needs no unit.
 ///
 /// # Errors
-/// [`UnitError::Duration`].
+/// Fails with [`UnitError::Duration`].
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let lower = text.to_lowercase();
     let seconds = match split(&lower) {
@@ -83,24 +82,24 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         .ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
-/// A rate in bit/s: `100M` as in iperf3, `100mbit`, `100 Mbit/s`, `100mbps`, `1G`, `500K`, or plain bits per second. All count
-/// bits, 10⁶ of them per Mbit; zero is refused.
+/// Parses a rate in bit/s: `100M` as in iperf3, `100mbit`, `100 Mbit/s`, `100mbps`, `1G`, `500K`, or plain bits per second. All count bits,
+/// 10⁶ per Mbit; zero is refused.
 ///
 /// # Errors
-/// [`UnitError::Rate`].
+/// Fails with [`UnitError::Rate`].
 pub fn rate(text: &str) -> Result<u64, UnitError> {
     parse_rate(text).ok_or_else(|| UnitError::Rate(text.to_owned()))
 }
 
-/// A rate at which a connection can send, in bit/s, written as for [`rate`].
+/// Parses a sending rate in bit/s, in the syntax of [`rate`].
 ///
 /// # Errors
-/// [`UnitError::Rate`], [`UnitError::TooSlow`], [`UnitError::TooFast`].
+/// Fails with [`UnitError::Rate`], [`UnitError::TooSlow`] or [`UnitError::TooFast`].
 pub fn sending_rate(text: &str) -> Result<u64, UnitError> {
     sendable(rate(text)?, text)
 }
 
-/// `rate_bps`, which was given as `text`, if a connection can send at it. A small number is most often one of Mbit/s.
+/// Checks that `rate_bps`, given as `text`, is a possible sending rate. A small number was most likely meant in Mbit/s.
 fn sendable(rate_bps: u64, text: &str) -> Result<u64, UnitError> {
     let (least_bps, most_bps) = SENDING_RATE_BPS.into_inner();
     if rate_bps > most_bps {
@@ -127,19 +126,17 @@ fn parse_rate(text: &str) -> Option<u64> {
         Some('t') => (1e12, &unit[1..]),
         _ => (1.0, unit),
     };
-    // A prefix alone (`100M`) counts bits, as in iperf3; the rate that was understood is shown before anything is sent. Bytes
-    // (`100MB/s`) are refused.
+    // A prefix alone (`100M`) counts bits, as in iperf3; the parsed rate is displayed before sending. Bytes (`100MB/s`) are refused.
     if !matches!(unit, "" | "bit" | "bits" | "bit/s" | "bps") {
         return None;
     }
     whole(number * factor).filter(|&rate_bps| rate_bps > 0)
 }
 
-/// A size in bytes: `64MB` is 64·10⁶, `64MiB` is 64·2²⁰, and so is `64M`, as in iperf3, rsync and GNU's programs; a bare number
-/// is bytes.
+/// Parses a size in bytes: `64MB` is 64·10⁶; `64MiB` and `64M` are 64·2²⁰, as in iperf3, rsync and GNU programs; a bare number is bytes.
 ///
 /// # Errors
-/// [`UnitError::Size`].
+/// Fails with [`UnitError::Size`].
 pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
     let lower = text.to_lowercase();
     let factor = |unit: &str| match unit {
@@ -159,7 +156,7 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
         .ok_or_else(|| UnitError::Size(text.to_owned()))
 }
 
-/// A non-negative decimal number and what follows it. Signs, exponents, `inf` and `nan` are not numbers here.
+/// Splits a non-negative decimal number from its unit. Signs, exponents, `inf` and `nan` are refused.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -167,14 +164,14 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-/// The nearest integer, if it fits.
+/// Nearest integer, if it fits.
 fn whole(value: f64) -> Option<u64> {
     let rounded = value.round();
-    // 2⁶⁴ is the first value which does not fit; `u64::MAX as f64` rounds up to it.
+    // 2⁶⁴ is the first value that does not fit; `u64::MAX as f64` rounds up to it.
     (rounded >= 0.0 && rounded < u64::MAX as f64).then_some(rounded as u64)
 }
 
-/// `rate_bps` as [`rate`] reads it, cut to two significant digits: `4.9mbit`.
+/// Formats `rate_bps` for [`rate`], truncated to two significant digits: `4.9mbit`.
 #[must_use]
 pub fn rate_argument(rate_bps: u64) -> String {
     let digits = rate_bps.checked_ilog10().unwrap_or_default();
@@ -188,7 +185,7 @@ pub fn rate_argument(rate_bps: u64) -> String {
     }
 }
 
-/// A duration in its natural unit, up to three decimals: `25 ms`, `1.5 s`, `500 µs`.
+/// Formats a duration in its natural unit, up to three decimals: `25 ms`, `1.5 s`, `500 µs`.
 #[must_use]
 pub fn human_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -202,13 +199,13 @@ pub fn human_duration(duration: Duration) -> String {
     format!("{} {unit}", trimmed(value, 3))
 }
 
-/// A probability in percent, up to four decimals: `10 %`, `0.1 %`.
+/// Formats a probability in percent, up to four decimals: `10 %`, `0.1 %`.
 #[must_use]
 pub fn human_percent(probability: f64) -> String {
     format!("{} %", trimmed(probability * 100.0, 4))
 }
 
-/// Without needless zeros behind the point.
+/// Formats without trailing zeros.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -265,7 +262,7 @@ mod tests {
             ("2T", "2.00 Tbit/s is more than any interface sends: the most is 1.00 Tbit/s"),
         ] {
             assert_eq!(sending_rate(text).unwrap_err().to_string(), sentence);
-            // A link may be as slow as one likes.
+            // Emulated links have no minimum rate.
             assert!(rate(text).is_ok(), "{text}");
         }
         for rate_bps in [1_000, 1_000_000_000_000] {

@@ -1,4 +1,4 @@
-//! One run: network, flows, and what is measured of them.
+//! One run: network, flows, and their measurement.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use tokio::task::LocalSet;
 use crate::network::Network;
 use crate::processor;
 
-/// Makes a run of `scenario`. This process must have one thread only; it may have more when `on_network` is called.
+/// Makes a run of `scenario`. The process must be single-threaded until `on_network` is called.
 ///
 /// # Errors
-/// One sentence about what cannot be set up, or what failed.
+/// Returns a sentence about the failed set-up or run.
 pub(crate) fn run(
     scenario: &Scenario,
     seed: u64,
@@ -62,19 +62,19 @@ async fn measure(scenario: &Scenario, layout: &Layout, network: &Network, seed: 
     Ok(course.finish(ended_ns, &links, &flows))
 }
 
-/// A run which lasts.
+/// Run in progress.
 struct Run<'run> {
     scenario: &'run Scenario,
     layout: &'run Layout,
     network: &'run Network,
     flows: Vec<Rc<Told>>,
-    /// The scenario's links as changes have left them.
+    /// Current state of the scenario's links.
     states: Vec<LinkState>,
     clock: Clock,
 }
 
 impl<'run> Run<'run> {
-    /// Sets up the flows; its time begins.
+    /// Sets up the flows and starts the clock.
     fn begin(
         scenario: &'run Scenario,
         layout: &'run Layout,
@@ -84,7 +84,7 @@ impl<'run> Run<'run> {
         let clock = Clock::start();
         let mut flows = Vec::new();
         for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
-            // Different flows draw differently, as in the simulator.
+            // Each flow draws its own random numbers, as in the simulator.
             let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let surroundings = Surroundings { hosts: network, clock, now: Instant::now, has_devices: false };
             flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
@@ -92,8 +92,8 @@ impl<'run> Run<'run> {
         Ok(Self { scenario, layout, network, flows, states: LinkState::all(scenario), clock })
     }
 
-    /// Lets the time of the scenario pass until its end, or until every flow has a size and is at its end. `each` is called at time 0 and
-    /// every [`TICK_NS`], a little late where the machine is busy. Returns when it ended.
+    /// Runs until the scenario's end, or until every flow of finite size has ended. `each` is called at time 0 and every [`TICK_NS`], a
+    /// little late on a busy machine. Returns the time of the end.
     async fn drive(&mut self, mut each: impl FnMut(&Self, u64)) -> Result<u64, String> {
         let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
         let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
@@ -118,7 +118,7 @@ impl<'run> Run<'run> {
         }
     }
 
-    /// Times, in order, at which near hosts get other ports, with the number of the pair.
+    /// Times of rebindings at near hosts, in order, with the number of the pair.
     fn rebinds(&self) -> Vec<(u64, u16)> {
         let flows = self.scenario.flows.iter().zip(0_u16..);
         let mut rebinds: Vec<_> =
@@ -127,10 +127,10 @@ impl<'run> Run<'run> {
         rebinds
     }
 
-    /// The scenario's links in data's direction.
+    /// Readings of the scenario's links, in the direction of data.
     fn links(&self) -> Vec<LinkReading> {
         let mut readings = self.network.pairs.forward().links;
-        // Before the first packet there is nothing to tell.
+        // Before the first packet there are no readings.
         readings.resize_with(self.states.len(), Default::default);
         let states = self.states.iter().zip(&self.scenario.links);
         let reading = |(reading, (state, spec)): (&dfcp_emu::LinkReading, (&LinkState, &LinkSpec))| LinkReading {
@@ -146,7 +146,7 @@ impl<'run> Run<'run> {
         readings.iter().zip(states).map(reading).collect()
     }
 
-    /// Bytes of IP packets which the host of each flow's receiver got.
+    /// IP bytes received by each flow's receiving host.
     fn received_bytes(&self) -> Vec<u64> {
         let (forward, backward) = (self.network.pairs.forward().delivered, self.network.pairs.backward().delivered);
         let received = |(place, spec): (usize, &dfcp_lab::scenario::FlowSpec)| {
@@ -176,7 +176,7 @@ impl<'run> Run<'run> {
         let mut readings: Vec<_> =
             self.flows.iter().zip(received).map(|(flow, received)| flow.reading(received)).collect();
         let mut tcp = self.scenario.flows.iter().enumerate().filter(|(_, flow)| flow.transport.kind.is_tcp());
-        // The kernel counts for each namespace, which all senders share.
+        // The kernel counts per namespace, which all senders share.
         if let (Some((place, _)), None) = (tcp.next(), tcp.next()) {
             let counters = self.network.enter(self.layout.hosts[place].0, tcp_counters)??;
             readings[place].retransmissions = Some(counters.retransmissions);
@@ -186,7 +186,7 @@ impl<'run> Run<'run> {
     }
 }
 
-/// Lateness of the direction whose packets were later, and the processor's time of this thread, which has the ends.
+/// Lateness of the later direction, and CPU time of this thread, which runs the ends.
 fn lateness([forward, backward]: &[DirectionReport; 2], (ends_ran, ends_waited): (f64, f64)) -> Lateness {
     let later = if forward.lateness.p99_ms >= backward.lateness.p99_ms { forward } else { backward };
     let dfcp_emu::Lateness { p50_ms, p99_ms, max_ms, .. } = later.lateness;

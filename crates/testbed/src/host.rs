@@ -1,27 +1,27 @@
-//! TCP of this machine's kernel.
+//! Properties of this kernel's TCP.
 
 use std::fs;
 
 use rustix::time::{ClockId, clock_getres};
 
-/// Congestion controls and settings of the host's TCP, which are the same for all network namespaces.
+/// Congestion controls and settings of the host's TCP, common to all network namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The kernel's release.
     pub release: String,
-    /// Congestion controls which a socket may choose.
+    /// Congestion controls that a socket may choose.
     pub congestion: Vec<String>,
-    /// CUBIC leaves slow start by HyStart; `None` where the kernel does not tell.
+    /// True if CUBIC leaves slow start by HyStart; `None` if unknown.
     pub has_hystart: Option<bool>,
     /// Ticks of the kernel's clock per second (`CONFIG_HZ`).
     pub clock_hz: u32,
 }
 
 impl Host {
-    /// The host on which this program runs.
+    /// Reads the properties of this host.
     ///
     /// # Errors
-    /// One sentence: the kernel does not say what it has.
+    /// Fails with a sentence if the kernel does not report them.
     pub fn here() -> Result<Self, String> {
         let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
         let available = fs::read_to_string(path)
@@ -36,7 +36,7 @@ impl Host {
     }
 }
 
-/// The coarse clocks go on with every tick, and say by how much.
+/// Tick rate, from the resolution of the coarse clocks.
 fn clock_hz() -> Result<u32, String> {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     u32::try_from(tick.tv_nsec)

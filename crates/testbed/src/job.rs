@@ -1,4 +1,4 @@
-//! A run's task and its process's answer: a line of JSON each.
+//! Messages to and from a run's process: a line of JSON each.
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::Scenario;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Task of a run's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// The network, what changes in it, and the flows.
+    /// Network, its changes, and the flows.
     pub(crate) scenario: Scenario,
-    /// Seed of the links' random events, and of the draws of DFCP and quinn.
+    /// Seed of the links' random events, and of DFCP's and quinn's random draws.
     pub(crate) seed: u64,
 }
 
@@ -17,8 +17,8 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// The flows were run.
+    /// Measurements of the run.
     Measured(Box<Measured>),
-    /// The job failed, for this reason.
+    /// Reason of the failure.
     Failed(String),
 }

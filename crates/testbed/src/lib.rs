@@ -1,9 +1,9 @@
-//! The testbed platform of the laboratory: plans in real time, on the processors and the TCP of this machine. Senders are in one network
-//! namespace, receivers in another; between them are the links of `dfcp-netem`, which the simulator has too, emulated by `dfcp-emu`.
-//! Linux only; on other systems this crate is empty.
+//! Testbed platform of the laboratory: plans in real time, on the processors and the TCP of this machine. Senders are in one network
+//! namespace, receivers in another; between them `dfcp-emu` emulates the links of `dfcp-netem`, which the simulator uses too. Linux only;
+//! on other systems this crate is empty.
 //!
-//! Every run is a process of its own ([`serve`]), because only one without threads may make a user namespace; when it ends, however that
-//! came about, networks, devices and flows are gone.
+//! Every run is a separate process ([`serve`]), because only a single-threaded one can create a user namespace; its end removes networks,
+//! devices and flows in any case.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A scenario's network on the testbed: its links in two directions, and its hosts at the two ends.
+//! A scenario's network on the testbed: its links in both directions, and hosts at both ends.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,16 +11,16 @@ use dfcp_sim::{Edge, Node};
 
 use crate::limits::COALESCE;
 
-/// The emulated network with the hosts of a layout.
+/// Emulated network with the hosts of a layout.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) pairs: PairNetwork,
-    /// The scenario's links on the way back, by their place among those of the far end.
+    /// Scenario links of the return direction, by index in the far end's list.
     back_links: Vec<Option<usize>>,
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
-/// A layout's links and routes in both directions.
+/// Links and routes of a layout in both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Ways {
     forward: Numbered,
@@ -29,7 +29,7 @@ struct Ways {
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
-/// Links of one direction, and which edges of the layout they are.
+/// Links of one direction, with the edges of the layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Numbered {
     config: DirectionConfig,
@@ -37,7 +37,7 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// The link of an edge, which is added if it is not there.
+    /// Link of an edge, added if missing.
     fn link(&mut self, layout: &Layout, edge: Edge) -> Result<usize, String> {
         if let Some(&link) = self.links.get(&edge.index()) {
             return Ok(link);
@@ -56,10 +56,10 @@ impl Numbered {
 }
 
 impl Ways {
-    /// Ways over bottlenecks in a row. Flows that go the other way have their sender at the far end.
+    /// Routes over bottlenecks in series. Reverse flows have their sender at the far end.
     fn of(layout: &Layout, scenario: &Scenario) -> Result<Self, String> {
         let mut ways = Self::default();
-        // First, so that the scenario's links have its numbers.
+        // Add these first, so that scenario links keep its numbering.
         for &(there, _) in &layout.links {
             ways.forward.link(layout, there)?;
         }
@@ -73,7 +73,7 @@ impl Ways {
             ways.hosts.insert(near.index(), (Side::Near, pair));
             ways.hosts.insert(far.index(), (Side::Far, pair));
         }
-        // One that no route crosses is not there.
+        // An edge that no route crosses is absent.
         let place = |(_, back): &(Edge, Edge)| ways.backward.links.get(&back.index()).copied();
         ways.back_links = layout.links.iter().map(place).collect();
         Ok(ways)
@@ -81,10 +81,10 @@ impl Ways {
 }
 
 impl Network {
-    /// Sets it up; see [`PairNetwork::start`].
+    /// Sets up the network; see [`PairNetwork::start`].
     ///
     /// # Errors
-    /// One sentence about what cannot be set up.
+    /// Fails with a sentence about the set-up.
     pub(crate) fn start(layout: &Layout, scenario: &Scenario, seed: u64) -> Result<Self, String> {
         let Ways { forward, backward, back_links, hosts } = Ways::of(layout, scenario)?;
         let config = PairConfig {
@@ -97,10 +97,10 @@ impl Network {
         Ok(Self { pairs: PairNetwork::start(config).map_err(|error| error.to_string())?, back_links, hosts })
     }
 
-    /// Has a change of the scenario's link happen at once.
+    /// Applies a change of a scenario link at once.
     ///
     /// # Errors
-    /// The emulation cannot be told.
+    /// Fails if the emulation is not reachable.
     pub(crate) fn change(&self, spec: &ChangeSpec, change: LinkChange) -> Result<(), String> {
         let (from, link) = if spec.is_back {
             (Side::Far, self.back_links.get(spec.link).copied().flatten())
@@ -112,7 +112,7 @@ impl Network {
     }
 
     fn place(&self, host: Node) -> (Side, u16) {
-        // Every host of a flow is in the table, and no other is asked for.
+        // Every host of a flow is in the table, and no other is queried.
         self.hosts.get(&host.index()).copied().unwrap_or((Side::Near, u16::MAX))
     }
 }

@@ -1,4 +1,4 @@
-//! The testbed as a platform of the laboratory.
+//! Testbed as a platform of the laboratory.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use crate::limits::OVERTIME_MAX;
 use crate::process::give;
 use crate::refusal::refusal;
 
-/// This machine, in real time.
+/// This machine in real time.
 #[derive(Debug)]
 pub struct TestbedPlatform {
     host: Host,
-    /// This program, and the argument by which it does a run.
+    /// Path of this program; `argument` makes it do a run.
     program: PathBuf,
     argument: &'static str,
     engine: Engine,
-    /// Runs at the same time would take each other's processors.
+    /// Serialises runs: concurrent ones would compete for processors.
     one_at_a_time: Mutex<()>,
 }
 
 impl TestbedPlatform {
-    /// Runs are made by `program`, whose argument `argument` calls [`serve`](crate::serve).
+    /// Creates the platform. Runs are made by `program`, whose argument `argument` calls [`serve`](crate::serve).
     #[must_use]
     pub fn new(host: Host, program: PathBuf, argument: &'static str) -> Self {
         let hash = format!("{} {}", env!("DFCP_TESTBED"), host.release);

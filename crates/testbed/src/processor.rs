@@ -1,26 +1,26 @@
-//! Share of a processor that the ends of flows have.
+//! CPU priority and CPU share of the flows' ends.
 
 use std::fs;
 use std::time::Instant;
 
-/// The least `nice` value, of threads and of groups of them.
+/// Lowest `nice` value, for threads and autogroups.
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// Puts this process before those of other sessions, and this thread before others, as far as the user may do that: whatever is refused
-/// makes the ends wait, which is counted.
+/// Raises this process above other sessions, and this thread above others, as far as permitted: anything refused makes the ends wait, which
+/// is measured.
 ///
-/// On kernels that group processes by their sessions (autogroups), `nice` acts within a session alone. Measured beside ten busy
-/// sessions: a transfer at 100 Mbit/s had a fifth of the processor, and delivered a fifth.
+/// With autogroups, `nice` acts within a session only. Measured beside ten busy sessions: a transfer at 100 Mbit/s had a fifth of the
+/// processor, and delivered a fifth.
 pub(crate) fn prefer() {
-    // Without a session of its own, which a leader of a group cannot have, this would be about the caller's other programs, too.
+    // Without its own session, which a group leader cannot create, this would affect the caller's other programs too.
     if rustix::process::setsid().is_ok() {
-        // Only where the kernel has autogroups, and for root.
+        // Only for root, and kernels with autogroups.
         let _ = fs::write("/proc/self/autogroup", HIGHEST_PRIORITY.to_string());
     }
     let _ = rustix::process::setpriority_process(None, HIGHEST_PRIORITY);
 }
 
-/// This thread's part of a processor's time since some moment.
+/// Meter of this thread's CPU share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     began: Instant,
@@ -28,12 +28,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Begins to measure now.
+    /// Starts measuring.
     pub(crate) fn begin() -> Self {
         Self { began: Instant::now(), before_ns: schedule_ns() }
     }
 
-    /// The shares of the time until now in which the thread ran, and in which it waited for a processor.
+    /// Shares of the elapsed time in which the thread ran, and in which it waited for a processor.
     pub(crate) fn end(self) -> (f64, f64) {
         let elapsed_ns = self.began.elapsed().as_nanos().max(1) as f64;
         let [ran, waited] = schedule_ns();
@@ -42,7 +42,7 @@ impl Share {
     }
 }
 
-/// Running and waiting times of the thread so far, ns; 0 where the kernel does not count them.
+/// Running and waiting times of the thread so far, ns; 0 if the kernel does not count them.
 fn schedule_ns() -> [u64; 2] {
     parse(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Scenarios that the testbed cannot run, each with a sentence: nothing is ever changed silently.
+//! Scenarios that the testbed refuses, each with a sentence: a scenario is never changed silently.
 
 use dfcp_flows::congestion;
 use dfcp_lab::plan::{Carrier, Ends, Kind, Pace};
@@ -8,10 +8,10 @@ use dfcp_sim::{Transport, tcp};
 use crate::host::Host;
 use crate::limits::{FLOWS_MAX, RATE_BPS_MAX};
 
-/// A window which never limits at [`RATE_BPS_MAX`].
+/// Window that never limits at [`RATE_BPS_MAX`].
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
-/// The reason `host` cannot run a scenario; `None` if it can.
+/// Reason why `host` cannot run a scenario; `None` if it can.
 pub(crate) fn refusal(scenario: &Scenario, host: &Host) -> Option<String> {
     refusal_of_network(scenario).or_else(|| scenario.flows.iter().find_map(|flow| refusal_of_flow(flow, host)))
 }
@@ -33,8 +33,7 @@ fn refusal_of_network(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// True if some flows ask for ECN and others do not. They share their network namespaces, and so the kernel's setting; DCTCP does not need
-/// it.
+/// True if only some flows use ECN. They share network namespaces, and so the kernel's setting; DCTCP does not need it.
 fn mixes_ecn(scenario: &Scenario) -> bool {
     let mut asks = scenario.flows.iter().map(|flow| &flow.transport).filter(|carrier| carrier.kind.may_have_ecn());
     let first = asks.next().map(Carrier::has_ecn);
@@ -85,7 +84,7 @@ fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
     }
     let why = match carrier {
         _ if carrier.initial_ssthresh_segments.is_some() => "the kernel gives no slow-start threshold to a connection",
-        // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
+        // A smaller value limits the window, which the kernel derives from the buffer and per-packet overhead.
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             "the kernel has no exact bound of the window"
         }
@@ -122,7 +121,7 @@ mod tests {
         refusal(&runs[0].scenario, &host)
     }
 
-    /// Rates which the testbed holds.
+    /// Scenario with rates within the limits.
     const SLOW: &str = "rate_mbps = 10\naccess_mbps = 100\n";
 
     #[test]

@@ -1,4 +1,4 @@
-//! A run's process.
+//! Main function of a run's process.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::process;
@@ -7,11 +7,11 @@ use crate::experiment;
 use crate::job::{Answer, Job};
 use crate::limits::JOB_BYTES_MAX;
 
-/// Makes the run that is asked for by the first line of standard input, and prints what came of it. Ends at once when standard input
-/// does: then whoever asked is gone. This process must have one thread only.
+/// Makes the run described by the first line of standard input, and prints the result. Exits when standard input ends: the caller is gone.
+/// The process must be single-threaded.
 ///
 /// # Errors
-/// That is no job, or the answer cannot be printed.
+/// Fails if the input is no job, or the answer cannot be printed.
 pub fn serve() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().take(JOB_BYTES_MAX).read_line(&mut line)?;
@@ -27,7 +27,7 @@ pub fn serve() -> io::Result<()> {
     io::stdout().write_all(&line)
 }
 
-/// Starts a thread which ends the process, and with it networks and flows, when whoever asked for the run ends.
+/// Starts a thread that exits the process, and so removes networks and flows, when the caller ends.
 fn end_with_standard_input() -> Result<(), String> {
     let wait = || {
         let mut bytes = [0];

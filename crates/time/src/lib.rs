@@ -1,7 +1,7 @@
-//! The instant type which callers hand to DFCP's clock-free crates.
+//! Instant type that callers pass to DFCP's clock-free crates.
 //!
-//! `dfcp-proto`, `dfcp-netem` and the simulator never read a clock: their driver says what time it is. A real
-//! program counts from its own start; a simulator counts simulated nanoseconds. Neither needs more than an integer.
+//! `dfcp-proto`, `dfcp-netem` and the simulator never read a clock: their driver supplies the time. A real program counts from its own
+//! start, a simulator counts simulated nanoseconds: an integer suffices for both.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,15 +15,15 @@ use core::time::Duration;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// A point in time: nanoseconds since an epoch which the caller chose. All arithmetic saturates, so a hostile or
-/// absurd duration can move an instant to the end of time (584 years) but never wrap it. `Option<Time>` takes no more room than `Time`.
+/// Point in time: nanoseconds since an epoch that the caller chose. All arithmetic saturates, so a hostile or absurd duration can move an
+/// instant to the end of time (584 years) but never wrap it. `Option<Time>` has the size of `Time`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(NonZeroU64); // one more than the nanoseconds
 
 impl Time {
-    /// The caller's epoch.
+    /// Epoch of the caller.
     pub const ZERO: Self = Self(NonZeroU64::MIN);
-    /// Later than anything that happens: 2⁶⁴ − 2 ns after the epoch.
+    /// Latest instant: 2⁶⁴ − 2 ns after the epoch.
     pub const MAX: Self = Self(NonZeroU64::MAX);
 
     /// The instant `ns` nanoseconds after the epoch.

@@ -1,4 +1,4 @@
-//! The modern use of S2: what a data segment says about its block.
+//! Block shape in the modern use of S2, stated by every data segment.
 
 use crate::DecodeError;
 
@@ -10,7 +10,7 @@ pub struct BlockInfo {
     pub k: u16,
     /// Bytes of the block, 1 to [`Self::LENGTH_BYTES_MAX`].
     pub length_bytes: u32,
-    /// The stream ends with this block.
+    /// The block is the stream's last one.
     pub end_of_stream: bool,
 }
 
@@ -19,13 +19,12 @@ const K_SHIFT: u32 = 24;
 const END_OF_STREAM: u32 = 1 << 4;
 
 impl BlockInfo {
-    /// The most source symbols of a block.
+    /// Maximum number of source symbols of a block.
     pub const K_MAX: u16 = 256;
-    /// The most bytes of a block that 19 bits express.
+    /// Maximum length of a block that 19 bits express.
     pub const LENGTH_BYTES_MAX: u32 = (1 << 19) - 1;
 
-    /// The S2 field. A `k` or a length outside its range, which is the caller's mistake, is moved to the nearest value
-    /// that the field can hold, so that neighbouring bits stay right.
+    /// Encodes into S2. A `k` or a length out of range, the caller's mistake, is clamped, so that neighbouring bits stay correct.
     #[must_use]
     pub fn to_s2(self) -> u32 {
         let k_minus_1 = u32::from(self.k.clamp(1, Self::K_MAX)) - 1;
@@ -34,10 +33,10 @@ impl BlockInfo {
         k_minus_1 << K_SHIFT | length << LENGTH_SHIFT | mark
     }
 
-    /// Reads the block's bits of S2. That K symbols of the connection's size hold `length_bytes` is for the caller to check.
+    /// Decodes the block's bits of S2. The caller must check that K symbols of the connection's size hold `length_bytes`.
     ///
     /// # Errors
-    /// [`DecodeError::BlockInfoLength`] for length 0.
+    /// Fails with [`DecodeError::BlockInfoLength`] for length 0.
     #[inline]
     pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
         let length_bytes = s2 >> LENGTH_SHIFT & Self::LENGTH_BYTES_MAX;

@@ -1,8 +1,8 @@
-//! Reading and writing byte slices without a possible panic.
+//! Panic-free reading and writing of byte slices.
 
 use crate::EncodeError;
 
-/// Takes fields off the front of a slice.
+/// Reader that takes fields off the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -21,14 +21,14 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    /// The next `N` bytes.
+    /// Takes the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*head)
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends fields to a slice.
+/// Writer that appends fields to a slice.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
         self.len
     }
 
-    /// Bytes which can still be written.
+    /// Bytes that can still be written.
     pub(crate) const fn left(&self) -> usize {
         self.out.len() - self.len
     }

@@ -1,6 +1,6 @@
-//! Segments of the classic profile, the documents' protocol. Its checksum is in the header, and nothing is ever sealed.
+//! Segments of the classic profile, the protocol of the thesis. The checksum is in the header, and nothing is ever encrypted.
 //!
-//! Sending and receiving go as for [modern segments](crate::segment).
+//! Sending and receiving work as for [modern segments](crate::segment).
 
 use crate::draft::{Checksum, Draft};
 use crate::header::{Header, RawHeader};
@@ -10,13 +10,13 @@ use crate::{DecodeError, Flags, Ports, Profile};
 
 pub use crate::options::BlockLength;
 
-/// S1 to S3: a state of the taus88 generator. Whether it is a valid one is for the code to check.
+/// S1 to S3: a state of the taus88 generator. The code must check its validity.
 pub type StateWords = [u32; 3];
 
 /// A classic segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
-    /// Asks for a connection.
+    /// Requests a connection.
     Syn {
         /// The sender's initial generator state.
         initial: StateWords,
@@ -28,16 +28,16 @@ pub enum Segment {
     },
     /// Acknowledges a SYNACK; sent again to keep the connection alive.
     HandshakeAck {
-        /// The peer's initial generator state. Zeros, which are none, would make it a [`BlockAck`](Self::BlockAck).
+        /// Initial generator state of the peer. All zeros, which is no valid state, would make it a [`BlockAck`](Self::BlockAck).
         echo: StateWords,
     },
-    /// Encoding symbols of one byte each, which are the payload.
+    /// Carries encoding symbols of one byte each as the payload.
     Data {
-        /// The symbols' block.
+        /// Block of the symbols.
         block_id: u32,
         /// The generator state before the first symbol was drawn.
         state: StateWords,
-        /// The block's true length, if that is less than a full block's.
+        /// True length of the block, if shorter than a full one.
         block_length: Option<BlockLength>,
     },
     /// Acknowledges a block (`spec/protocol.md` \[classic-4\]), or a FIN if the id is one past the last block.
@@ -57,7 +57,7 @@ pub enum Segment {
     },
     /// Ends a connection at once.
     Reset {
-        /// The generator state which the receiver announced.
+        /// Generator state that the receiver announced.
         echo: StateWords,
     },
 }
@@ -67,8 +67,7 @@ const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
 const NO_STATE: StateWords = [0; 3];
 
 impl Segment {
-    /// Writes header and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
-    /// the buffer has room.
+    /// Writes header and options to the front of `out`. Infallible: each value has the range of its field, and the buffer has room.
     pub fn begin<'a>(&self, ports: Ports, out: &'a mut DatagramBuffer) -> Draft<'a, Checksum> {
         let (flags, block_id, [s1, s2, s3]) = self.fields();
         let option = match self {
@@ -128,16 +127,16 @@ impl Segment {
     }
 }
 
-/// A segment whose checksum was right.
+/// Segment with a correct checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
     /// The decoded segment.
     pub segment: Segment,
-    /// Bytes behind header and options.
+    /// Bytes after header and options.
     pub payload: &'a [u8],
 }
 
-/// The header of a classic datagram. Good for routing; nothing of it is verified.
+/// Unverified header of a classic datagram, for routing.
 #[derive(Clone, Copy, Debug)]
 pub struct Unverified(pub(crate) RawHeader);
 
@@ -154,10 +153,10 @@ impl Unverified {
         Ports::from_word(self.0.header.connection_id())
     }
 
-    /// Verifies the checksum of `datagram`, whose header this is, and reads the segment.
+    /// Verifies the checksum of `datagram`, whose header this is, and decodes the segment.
     ///
     /// # Errors
-    /// The first thing found wrong; see [`DecodeError`]. The segment is read after the checksum was verified.
+    /// Returns the first fault; see [`DecodeError`]. The segment is decoded after the checksum was verified.
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         self.0.verify_checksum(datagram)?;
         let payload = self.0.payload(datagram, datagram.len())?;

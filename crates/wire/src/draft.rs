@@ -1,37 +1,37 @@
-//! A segment on its way into a buffer: the header first, the payload in place, then what protects both.
+//! Draft of a segment in a buffer: the header first, the payload in place, then the integrity protection.
 
 use crate::EncodeError;
 use crate::header::CHECKSUM_FIELD;
 use crate::integrity::checksum;
 use crate::sizes::{CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, TAG_BYTES};
 
-/// A segment whose header and options are written. The payload is empty until the caller makes room for one. `P` is
-/// what protects the segment: [`Checksum`] (classic), [`Trailer`] (modern), or [`Crc`] (modern, never sealed).
+/// Draft with header and options written, and an empty payload until the caller makes room. `P` is the protection: [`Checksum`] (classic),
+/// [`Trailer`] (modern), or [`Crc`] (modern, never encrypted).
 #[derive(Debug)]
 #[must_use = "a segment is no datagram before it is finished"]
 pub struct Draft<'a, P> {
     out: &'a mut DatagramBuffer,
     payload_start: usize,
-    /// Never above `payload_end_max`, so that there is always room for the trailer.
+    /// End of the payload; at most `payload_end_max`, which leaves room for the trailer.
     payload_end: usize,
     payload_end_max: usize,
     protection: P,
 }
 
-/// Classic: the checksum in the header.
+/// Protection in classic: the checksum in the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checksum;
 
-/// Modern, in the clear: the CRC-32C of everything before it.
+/// Protection in modern plaintext: CRC-32C of everything before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc;
 
-/// Modern: what follows the payload.
+/// Protection in modern: the trailer after the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trailer {
     /// CRC-32C of everything before it.
     Crc,
-    /// Authentication tag, which the sealing layer computes.
+    /// Authentication tag, computed by the AEAD layer.
     Tag,
 }
 
@@ -40,18 +40,18 @@ pub enum Trailer {
 pub enum Finished<'a> {
     /// The datagram is complete; its length in bytes.
     Complete(usize),
-    /// The sealing layer has the last word.
+    /// The AEAD layer must still seal the datagram.
     ToSeal(ToSeal<'a>),
 }
 
-/// A modern datagram which lacks its seal.
+/// Modern datagram without its tag.
 #[derive(Debug)]
 pub struct ToSeal<'a> {
-    /// Header and options, which the tag covers as associated data.
+    /// Header and options, the tag's associated data.
     pub header: &'a [u8],
-    /// The payload, to be encrypted in place.
+    /// Payload, to be encrypted in place.
     pub payload: &'a mut [u8],
-    /// Place of the tag.
+    /// Place for the tag.
     pub tag: &'a mut [u8; TAG_BYTES],
 }
 
@@ -64,7 +64,7 @@ impl ToSeal<'_> {
 }
 
 impl<'a, P> Draft<'a, P> {
-    /// `trailer_bytes` stay free behind the payload; what precedes it takes `payload_start` bytes.
+    /// Creates a draft with the payload at `payload_start`; `trailer_bytes` stay free after the payload.
     pub(crate) const fn new(
         out: &'a mut DatagramBuffer,
         payload_start: usize,
@@ -75,10 +75,10 @@ impl<'a, P> Draft<'a, P> {
         Self { out, payload_start, payload_end: payload_start, payload_end_max, protection }
     }
 
-    /// Makes the payload `bytes` long and returns its place, which the caller must fill: old bytes stand there.
+    /// Sets the payload's length and returns its place, which holds stale bytes that the caller must overwrite.
     ///
     /// # Errors
-    /// [`EncodeError::TooLong`] if the datagram would exceed [`DATAGRAM_BYTES_MAX`]. The draft is then unchanged.
+    /// Fails with [`EncodeError::TooLong`] if the datagram would exceed [`DATAGRAM_BYTES_MAX`]. The draft is then unchanged.
     pub const fn payload(&mut self, bytes: usize) -> Result<&mut [u8], EncodeError> {
         let end = self.payload_start.saturating_add(bytes);
         if end > self.payload_end_max {
@@ -88,8 +88,8 @@ impl<'a, P> Draft<'a, P> {
         Ok(self.payload_up_to(bytes))
     }
 
-    /// Like [`payload`](Self::payload), but where `bytes` do not fit the payload gets all the room there is. For payloads
-    /// whose length is known when they are written: [`truncate`](Self::truncate) follows.
+    /// Sets the payload's length, limited to the room there is. For payloads whose length is known only after writing:
+    /// [`truncate`](Self::truncate) follows.
     pub const fn payload_up_to(&mut self, bytes: usize) -> &mut [u8] {
         let room = self.payload_end_max - self.payload_start;
         let bytes = if bytes < room { bytes } else { room };
@@ -97,7 +97,7 @@ impl<'a, P> Draft<'a, P> {
         self.out.split_at_mut(self.payload_start).1.split_at_mut(bytes).0
     }
 
-    /// Shortens the payload to `bytes`. One that is shorter stays as it is.
+    /// Shortens the payload to at most `bytes`.
     pub const fn truncate(&mut self, bytes: usize) {
         if bytes < self.payload_end - self.payload_start {
             self.payload_end = self.payload_start + bytes;
@@ -124,7 +124,7 @@ impl Draft<'_, Crc> {
 }
 
 impl<'a> Draft<'a, Trailer> {
-    /// Appends the CRC, or hands the parts of the datagram to the caller to be sealed.
+    /// Appends the CRC, or returns the parts of the datagram to be sealed.
     #[inline]
     pub fn finish(self) -> Finished<'a> {
         let Self { out, payload_start, payload_end, protection, .. } = self;
@@ -140,7 +140,7 @@ impl<'a> Draft<'a, Trailer> {
     }
 }
 
-/// Room for it has been kept free.
+/// The room has been reserved.
 fn append_crc(out: &mut DatagramBuffer, payload_end: usize) -> usize {
     let (covered, rest) = out.split_at_mut(payload_end);
     let crc = crc_fast::crc32_iscsi(covered);

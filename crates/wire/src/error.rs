@@ -1,32 +1,31 @@
-//! Errors in bytes from the network, and in values to be sent.
+//! Errors in received bytes, and in values to be sent.
 
 use crate::sizes::REPORT_BYTES;
 use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
 
-/// Received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
-/// and counted.
+/// Reason to refuse received bytes. The sender or the path is at fault; the datagram must be dropped and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Fewer bytes than the fixed header has.
+    /// The datagram is shorter than the fixed header.
     #[error("the datagram has {bytes} bytes, fewer than the {HEADER_BYTES} of a header")]
     TooShort {
         /// Bytes of the datagram.
         bytes: usize,
     },
-    /// More bytes than this version allows.
+    /// The datagram exceeds the limit of this version.
     #[error("the datagram has {bytes} bytes, more than {DATAGRAM_BYTES_MAX}")]
     TooLong {
         /// Bytes of the datagram.
         bytes: usize,
     },
-    /// The data offset lies inside the header or behind the datagram's end.
+    /// The data offset lies inside the header or past the datagram's end.
     #[error("data offset {words} (32-bit words) is not between 6 and the end of the {bytes} bytes received")]
     DataOffset {
         /// The field's value.
         words: u8,
-        /// Bytes of the datagram up to the payload's end, that is without the CRC.
+        /// Length of the datagram up to the payload's end, without the CRC.
         bytes: usize,
     },
     /// The six reserved bits are neither all zero (classic) nor `1000ee` (modern).
@@ -35,19 +34,19 @@ pub enum DecodeError {
         /// The six bits.
         bits: u8,
     },
-    /// FBK and SEC exist in the modern profile only.
+    /// The classic profile lacks the flags FBK and SEC.
     #[error("a classic segment has the flags {flags}; FBK and SEC are not of that profile")]
     FlagsOfProfile {
         /// All flags of the segment.
         flags: Flags,
     },
-    /// No kind of segment has these flags together.
+    /// No kind of segment has this combination of flags.
     #[error("no kind of segment has the flags {flags}")]
     FlagCombination {
-        /// All flags of the segment but SEC.
+        /// Flags of the segment without SEC.
         flags: Flags,
     },
-    /// S1 of a modern ACK says what it is, and there is none of this number.
+    /// S1 of a modern ACK, which states its kind, is unknown.
     #[error("S1 of an ACK is {s1}, which stands for no kind of ACK")]
     AckKind {
         /// The field's value.
@@ -64,10 +63,10 @@ pub enum DecodeError {
         /// The field's value.
         value: u32,
     },
-    /// The payload of a path probe is padding, zeros.
+    /// The payload of a path probe must be zero padding.
     #[error("the padding of a path probe holds {found:#04x} instead of zero")]
     ProbePadding {
-        /// The first byte that is not zero.
+        /// First byte that is not zero.
         found: u8,
     },
     /// The checksum field of a modern segment must be zero.
@@ -81,23 +80,23 @@ pub enum DecodeError {
     Checksum {
         /// The field's value.
         found: u16,
-        /// The value that the other bytes require.
+        /// Computed value.
         computed: u16,
     },
-    /// The CRC-32C of an unsealed modern datagram is wrong.
+    /// The CRC-32C of a modern plaintext datagram is wrong.
     #[error("the CRC-32C is {found:#010x} instead of {computed:#010x}")]
     Crc {
-        /// The last four bytes.
+        /// Last four bytes.
         found: u32,
-        /// The value that the other bytes require.
+        /// Computed value.
         computed: u32,
     },
-    /// An option reaches behind the data offset.
+    /// An option extends past the data offset.
     #[error("option kind {kind} needs {need} more bytes, {left} are left")]
     OptionTruncated {
         /// The option's kind.
         kind: u8,
-        /// Bytes which it still needs.
+        /// Missing bytes.
         need: usize,
         /// Bytes left before the data offset.
         left: usize,
@@ -109,7 +108,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Bytes found.
         got: usize,
-        /// Bytes which this option has.
+        /// Required length.
         expected: usize,
     },
     /// An option's value is outside its range.
@@ -126,35 +125,35 @@ pub enum DecodeError {
         /// The option's kind.
         kind: u8,
     },
-    /// An unknown option which may not be ignored (kind 128 or more).
+    /// An unknown option must not be ignored (kind 128 or more).
     #[error("option kind {kind} is unknown and may not be ignored")]
     CriticalOption {
         /// The option's kind.
         kind: u8,
     },
-    /// Something else than zeros behind the end of the options.
+    /// Bytes after the end of the options are not zero.
     #[error("the padding behind the options holds {found:#04x} instead of zero")]
     OptionPadding {
-        /// The first byte that is not zero.
+        /// First byte that is not zero.
         found: u8,
     },
-    /// Only SYN and SYNACK have options; behind other modern headers there is room for a stream id at most.
+    /// Options follow a header other than SYN or SYNACK, after which there is room for a stream id at most.
     #[error("data offset {words} (32-bit words) leaves room for options, which only SYN and SYNACK have")]
     OptionsAfterHandshake {
         /// The data offset.
         words: u8,
     },
-    /// Segments of stream 0 do not name it.
+    /// A segment states stream id 0, which must be omitted.
     #[error("the segment names stream 0, which no segment must name")]
     StreamIdZero,
-    /// A segment of this kind belongs to no stream.
+    /// A segment of this kind cannot have a stream id.
     #[error("a segment with the flags {flags} and S1 = {s1} names stream {stream}, but its kind has none")]
     StreamIdUnexpected {
-        /// All flags of the segment but SEC.
+        /// Flags of the segment without SEC.
         flags: Flags,
         /// The field's value.
         s1: u32,
-        /// The stream id, as a number.
+        /// Stream id as a number.
         stream: u32,
     },
     /// The profile option and the reserved bits disagree.
@@ -165,7 +164,7 @@ pub enum DecodeError {
         /// The profile in the reserved bits.
         header: Profile,
     },
-    /// S2 names a part of an encoding symbol which it does not have.
+    /// S2 states a fragment index beyond the count.
     #[error("S2 says that the payload is part {index} of {count}, counted from 0, of an encoding symbol")]
     FragmentIndex {
         /// Index of the part, from 0.
@@ -173,15 +172,15 @@ pub enum DecodeError {
         /// Number of parts of the symbol.
         count: u8,
     },
-    /// A block of no bytes does not exist.
+    /// A block has length 0.
     #[error("S2 gives the block length 0")]
     BlockInfoLength,
-    /// A handshake parameter reaches behind the payload's end.
+    /// A handshake parameter extends past the payload's end.
     #[error("handshake parameter {kind} needs {need} more bytes, {left} are left")]
     ParameterTruncated {
         /// The parameter's type.
         kind: u8,
-        /// Bytes which it still needs.
+        /// Missing bytes.
         need: usize,
         /// Bytes left in the payload.
         left: usize,
@@ -193,7 +192,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Bytes found.
         got: usize,
-        /// Bytes which this parameter has.
+        /// Required length.
         expected: usize,
     },
     /// Duplicate handshake parameter.
@@ -202,19 +201,19 @@ pub enum DecodeError {
         /// The parameter's type.
         kind: u8,
     },
-    /// An unknown handshake parameter which may not be ignored (type 128 or more).
+    /// An unknown handshake parameter must not be ignored (type 128 or more).
     #[error("handshake parameter {kind} is unknown and may not be ignored")]
     CriticalParameter {
         /// The parameter's type.
         kind: u8,
     },
-    /// A handshake payload lacks a parameter which it must have.
+    /// A handshake payload lacks a mandatory parameter.
     #[error("the handshake payload lacks the parameter {field}")]
     ParameterMissing {
         /// The parameter's name.
         field: &'static str,
     },
-    /// Connection id 0 cannot be chosen.
+    /// Connection id 0 is invalid.
     #[error("the handshake payload chooses the connection id 0")]
     ConnectionIdZero,
     /// A feedback payload is shorter than the report's fixed part.
@@ -223,12 +222,12 @@ pub enum DecodeError {
         /// Bytes of the payload.
         bytes: usize,
     },
-    /// A record of a feedback report reaches behind the payload's end.
+    /// A record of a feedback report extends past the payload's end.
     #[error("record {kind} of the feedback report needs {need} more bytes, {left} are left")]
     RecordTruncated {
         /// The record's type.
         kind: u8,
-        /// Bytes which it still needs.
+        /// Missing bytes.
         need: usize,
         /// Bytes left in the payload.
         left: usize,
@@ -241,7 +240,7 @@ pub enum DecodeError {
         /// Bytes found.
         bytes: usize,
     },
-    /// A record's value is impossible.
+    /// A record's value is invalid.
     #[error("record {kind} of the feedback report cannot be: {what}")]
     RecordValue {
         /// The record's type.
@@ -249,13 +248,13 @@ pub enum DecodeError {
         /// The fault.
         what: &'static str,
     },
-    /// An unknown record which may not be ignored (type 128 or more).
+    /// An unknown record must not be ignored (type 128 or more).
     #[error("record {kind} of the feedback report is unknown and may not be ignored")]
     CriticalRecord {
         /// The record's type.
         kind: u8,
     },
-    /// Two records of a feedback report say the same: of one stream, or which streams are unseen.
+    /// Two records of a feedback report describe the same stream, or both the unseen streams.
     #[error("two records of type {kind} of the feedback report are about the same")]
     RecordDuplicate {
         /// The records' type.
@@ -264,12 +263,12 @@ pub enum DecodeError {
     /// The last entry of a stream's list in a feedback report lacks its second byte.
     #[error("the last entry of the list of stream {stream} in the feedback report lacks its second byte")]
     ReportEntryTruncated {
-        /// The stream id, as a number.
+        /// Stream id as a number.
         stream: u32,
     },
 }
 
-/// Values could not be turned into bytes. The caller is at fault.
+/// Reason why values cannot be encoded. The caller is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -278,13 +277,13 @@ pub enum EncodeError {
     BufferTooSmall {
         /// Bytes of the buffer.
         have: usize,
-        /// Bytes needed, at least.
+        /// Minimum number of bytes needed.
         need: usize,
     },
-    /// The datagram would be longer than this version allows.
+    /// The datagram would exceed the limit of this version.
     #[error("the datagram would have {bytes} bytes, more than {DATAGRAM_BYTES_MAX}")]
     TooLong {
-        /// Bytes of the datagram.
+        /// Length of the datagram.
         bytes: usize,
     },
     /// A handshake parameter's length does not fit into its field.
@@ -293,7 +292,7 @@ pub enum EncodeError {
         /// Bytes of its value.
         bytes: usize,
     },
-    /// Connection id 0 cannot be chosen.
+    /// Connection id 0 is invalid.
     #[error("the connection id is 0")]
     ConnectionIdZero,
 }

@@ -1,7 +1,7 @@
-//! Optional parts of the protocol: a session uses one only if both ends have chosen it (`spec/wire-format.md` §4).
+//! Optional features of the protocol: a session uses one only if both ends have chosen it (`spec/wire-format.md` §4).
 
-/// A set of features, one bit each, as option 6 offers it and as option 6 or parameter 20 chooses from it. Bits without a
-/// meaning here are kept: a peer may offer what a later implementation knows.
+/// Set of features, one bit each, offered by option 6 and chosen by option 6 or parameter 20. Unknown bits are kept: a peer may offer
+/// features of a later implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Features(u32);
 
@@ -27,7 +27,7 @@ impl Features {
         Self(bits)
     }
 
-    /// The bits, as the option and the parameter have them.
+    /// Bits, as in the option and the parameter.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -51,7 +51,7 @@ impl Features {
         Self(self.0 | other.0)
     }
 
-    /// The features that both sets have: what may be chosen of an offer.
+    /// Intersection of both sets: the choice from an offer.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)

@@ -1,31 +1,31 @@
-//! The six control flags.
+//! Control flags.
 
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 
-/// A set of control flags: SYN, ACK, FIN and RST of the documents (thesis §3.5–3.11), FBK and SEC of the modern
-/// profile. Debug and Display print the names, `SYN|ACK`.
+/// Set of control flags: SYN, ACK, FIN and RST of the thesis (§3.5–3.11), FBK and SEC of the modern profile. Debug and Display print the
+/// names, `SYN|ACK`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u16); // As in the control word, so that MESSAGE, which stands apart, costs no shift.
 
 impl Flags {
-    /// No flag: a data segment.
+    /// Empty set: a data segment.
     pub const NONE: Self = Self(0);
     /// Closes one direction.
     pub const FIN: Self = Self(0x01);
     /// Opens a connection.
     pub const SYN: Self = Self(0x02);
-    /// Ends a connection at once.
+    /// Resets a connection.
     pub const RST: Self = Self(0x04);
     /// The payload is a feedback report (modern).
     pub const FBK: Self = Self(0x08);
     /// Acknowledges a handshake segment, a block or a FIN.
     pub const ACK: Self = Self(0x10);
-    /// The payload is sealed (modern).
+    /// The payload is encrypted (modern).
     pub const SEC: Self = Self(0x20);
 
-    /// Not a flag: the reserved bit G, by which a modern segment carries a message's symbol. What has it is a kind of its own, and
-    /// looking for the kinds without it costs nothing more.
+    /// Reserved bit G, which is no flag: it marks a modern segment with a message's symbol. Treating it as a flag makes these segments a
+    /// kind of their own, at no cost to the others.
     pub(crate) const MESSAGE: Self = Self(0x0400);
 
     const ALL: u8 = 0x3F;
@@ -50,7 +50,7 @@ impl Flags {
         Self(control & (Self::ALL as u16 | Self::MESSAGE.0))
     }
 
-    /// As they lie in the header's bytes 12–13.
+    /// Flags as in the header's bytes 12–13.
     pub(crate) const fn to_control(self) -> u16 {
         self.0
     }
@@ -85,7 +85,7 @@ impl Flags {
         Self(self.0 & !other.0)
     }
 
-    /// The flags of both, also in constants.
+    /// Union with `other`, usable in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

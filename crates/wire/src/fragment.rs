@@ -1,25 +1,25 @@
-//! The lowest bits of S2 in a data segment: which part of its encoding symbol the payload is.
+//! Lowest bits of S2 in a data segment: the part of the encoding symbol that the payload carries.
 
 use core::ops::Range;
 
 use crate::DecodeError;
 use crate::sizes::FRAGMENTS_MAX;
 
-/// Part `index` of `count` of an encoding symbol. [`WHOLE`](Self::WHOLE), which is also the default, is the only part of one;
-/// any other is of the feature [`FRAGMENTS`](crate::Features::FRAGMENTS). `spec/wire-format.md` §5 says how long parts are.
+/// Part `index` of `count` of an encoding symbol. [`WHOLE`](Self::WHOLE), the default, is the only part of an undivided symbol; others
+/// belong to the feature [`FRAGMENTS`](crate::Features::FRAGMENTS). `spec/wire-format.md` §5 defines the lengths of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Fragment(u8); // As in S2, so that a whole symbol, which is 0, costs neither branch nor shift.
 
 const COUNT_SHIFT: u32 = 2;
 const INDEX_BITS: u8 = 0b11;
-/// The bits of S2 that do not belong to the block.
+/// Bits of S2 outside the block's fields.
 pub(crate) const S2_BITS: u32 = 0xF;
 
 impl Fragment {
     /// The whole symbol.
     pub const WHOLE: Self = Self(0);
 
-    /// `None` unless `count` is 1 to [`FRAGMENTS_MAX`] and `index` below it.
+    /// Part `index` of `count`; `None` unless `count` is 1 to [`FRAGMENTS_MAX`] and `index` below it.
     #[must_use]
     pub const fn new(index: u8, count: u8) -> Option<Self> {
         if index < count && count <= FRAGMENTS_MAX { Some(Self((count - 1) << COUNT_SHIFT | index)) } else { None }
@@ -44,7 +44,7 @@ impl Fragment {
         self.0 == 0
     }
 
-    /// Place of the part in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
+    /// Range of the part in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
     #[must_use]
     #[inline]
     pub fn range(self, symbol_bytes: usize) -> Range<usize> {
@@ -53,15 +53,15 @@ impl Fragment {
         start.min(symbol_bytes)..end.min(symbol_bytes)
     }
 
-    /// The lowest bits of S2.
+    /// Lowest bits of S2.
     pub(crate) const fn to_s2(self) -> u32 {
         self.0 as u32
     }
 
-    /// Reads the lowest bits of S2; the others are [`BlockInfo`](crate::BlockInfo)'s.
+    /// Decodes the lowest bits of S2; the others are [`BlockInfo`](crate::BlockInfo)'s.
     ///
     /// # Errors
-    /// [`DecodeError::FragmentIndex`] for a part that a symbol cut into so few does not have.
+    /// Fails with [`DecodeError::FragmentIndex`] for an index beyond the count.
     #[inline]
     pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
         let fragment = Self((s2 & S2_BITS) as u8);

@@ -1,68 +1,68 @@
-//! The payload of modern handshake segments: parameters as type (1 byte), length of the value (2 bytes), value; big
-//! endian. They do not fit among the options, which the data offset limits to 36 bytes.
+//! Payload of modern handshake segments: parameters as type (1 byte), length of the value (2 bytes), value; big endian. They would not fit
+//! among the options, which the data offset limits to 36 bytes.
 
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, Features, StreamLimits};
 
-/// Parameters that a side tells its peer when a modern connection opens. All are mandatory.
+/// Parameters that each side sends when a modern connection opens. All are mandatory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
-    /// The connection id which the peer must put into segments to this side; not zero.
+    /// Connection id that the peer must put into segments to this side; not zero.
     pub connection_id: u32,
     /// Limits of this side's receiving.
     pub offer: Offer,
 }
 
-/// Limits that a side declares for its receiving.
+/// Limits that a side advertises for its receiving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Blocks, from the next one needed, which this side will accept.
+    /// Window in blocks, from the first incomplete one.
     pub window_blocks: u32,
-    /// Bytes which this side will hold for blocks not yet delivered.
+    /// Bytes that this side will hold for undelivered blocks.
     pub receive_memory_bytes: u64,
-    /// The most which this side wants to receive, in IP bits per second; 0 for no cap.
+    /// Limit on the rate of reception, bits of IP packets per second; 0 for none.
     pub rate_max_bps: u64,
-    /// Silence after which this side gives the connection up; 0 for never.
+    /// Idle timeout of this side; 0 for none.
     pub idle_timeout_ms: u32,
-    /// Streams of each kind which the peer may open at first, stream 0 aside.
+    /// Initial limits on the peer's streams of each kind, without stream 0.
     pub streams: StreamLimits,
 }
 
-/// A handshake payload, in the clear or inside a Noise message: which parameters must stand in which is said in
-/// `spec/wire-format.md` §8 and `spec/security.md` §2.
+/// Handshake payload, in plaintext or within a Noise message: `spec/wire-format.md` §8 and `spec/security.md` §2 define which parameters
+/// are mandatory where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Payload<'a> {
     /// Bytes of padding; `None` without that parameter.
     pub padding_bytes: Option<usize>,
-    /// The connection id which the peer must use; not zero.
+    /// Connection id that the peer must use; not zero.
     pub connection_id: Option<u32>,
-    /// See [`Offer::window_blocks`].
+    /// Window in blocks, see [`Offer::window_blocks`].
     pub window_blocks: Option<u32>,
-    /// See [`Offer::receive_memory_bytes`].
+    /// Receive memory, see [`Offer::receive_memory_bytes`].
     pub receive_memory_bytes: Option<u64>,
-    /// See [`Offer::rate_max_bps`].
+    /// Rate limit, see [`Offer::rate_max_bps`].
     pub rate_max_bps: Option<u64>,
-    /// See [`Offer::idle_timeout_ms`].
+    /// Idle timeout, see [`Offer::idle_timeout_ms`].
     pub idle_timeout_ms: Option<u32>,
-    /// See [`Offer::streams`].
+    /// Limit of bidirectional streams, see [`Offer::streams`].
     pub streams_bidirectional: Option<u32>,
-    /// See [`Offer::streams`].
+    /// Limit of one-way streams, see [`Offer::streams`].
     pub streams_one_way: Option<u32>,
-    /// Proof of address which an acceptor asks for.
+    /// Address cookie that an acceptor requests.
     pub cookie: Option<&'a [u8]>,
-    /// Cipher ids, the best first.
+    /// Cipher ids in order of preference.
     pub ciphers: Option<&'a [u8]>,
     /// The symbol size of the connection, bytes.
     pub symbol_size: Option<u16>,
-    /// S3 of the SYN which is answered.
+    /// S3 of the SYN being answered.
     pub echo: Option<u32>,
-    /// The features chosen of those which the SYN offers.
+    /// Features chosen from those that the SYN offers.
     pub features: Option<Features>,
-    /// Noise pattern id and message.
+    /// Noise pattern id, and message.
     pub noise: Option<(u8, &'a [u8])>,
 }
 
-/// Types up to this one may be ignored by a reader that does not know them.
+/// Highest type that a reader may ignore if it is unknown.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const PADDING: u8 = 0;
 const CONNECTION_ID: u8 = 1;
@@ -79,7 +79,7 @@ const STREAMS_BIDIRECTIONAL: u8 = 21;
 const STREAMS_ONE_WAY: u8 = 22;
 const NOISE: u8 = 128;
 
-/// The longest cookie and the longest list of ciphers.
+/// Maximum length of a cookie, and of a list of ciphers.
 const SHORT_VALUE_BYTES_MAX: usize = 64;
 
 /// Bytes of a parameter besides its value.
@@ -89,19 +89,19 @@ pub const PARAMETER_HEADER_BYTES: usize = 3;
 pub const PARAMETERS_BYTES: usize = 7 * PARAMETER_HEADER_BYTES + 4 + 4 + 8 + 8 + 4 + 4 + 4;
 
 impl Parameters {
-    /// Writes the payload in ascending order of types; returns [`PARAMETERS_BYTES`].
+    /// Encodes the payload in ascending order of types; returns [`PARAMETERS_BYTES`].
     ///
     /// # Errors
-    /// [`EncodeError::ConnectionIdZero`], or [`EncodeError::BufferTooSmall`].
+    /// Fails with [`EncodeError::ConnectionIdZero`] or [`EncodeError::BufferTooSmall`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         Payload { connection_id: Some(self.connection_id), ..Payload::default() }.with_offer(&self.offer).encode(out)
     }
 
-    /// Reads the payload of an unsealed SYN or SYNACK. Unknown types below 128 are skipped.
+    /// Decodes the payload of a plaintext SYN or SYNACK. Unknown types below 128 are skipped.
     ///
     /// # Errors
-    /// [`DecodeError`] for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0,
-    /// and for a Noise message: its sender does not want to go on without.
+    /// Fails for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0, and for a Noise message,
+    /// whose sender insists on encryption.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let payload = Payload::decode(payload)?;
         if payload.noise.is_some() {
@@ -112,7 +112,7 @@ impl Parameters {
 }
 
 impl<'a> Payload<'a> {
-    /// The payload with the parameters of an offer.
+    /// Adds the parameters of an offer to the payload.
     #[must_use]
     pub fn with_offer(self, offer: &Offer) -> Self {
         Self {
@@ -126,10 +126,10 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The offer.
+    /// Offer in the payload.
     ///
     /// # Errors
-    /// [`DecodeError::ParameterMissing`] if it is not complete.
+    /// Fails with [`DecodeError::ParameterMissing`] if the offer is incomplete.
     pub fn offer(&self) -> Result<Offer, DecodeError> {
         let missing = |field| DecodeError::ParameterMissing { field };
         Ok(Offer {
@@ -144,18 +144,18 @@ impl<'a> Payload<'a> {
         })
     }
 
-    /// The connection id.
+    /// Connection id in the payload.
     ///
     /// # Errors
-    /// [`DecodeError::ParameterMissing`] if there is none.
+    /// Fails with [`DecodeError::ParameterMissing`] without one.
     pub fn connection_id(&self) -> Result<u32, DecodeError> {
         self.connection_id.ok_or(DecodeError::ParameterMissing { field: "connection id" })
     }
 
-    /// Writes the payload in ascending order of types; returns its length.
+    /// Encodes the payload in ascending order of types; returns its length.
     ///
     /// # Errors
-    /// [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`], or [`EncodeError::BufferTooSmall`].
+    /// Fails with [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`] or [`EncodeError::BufferTooSmall`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         if self.connection_id == Some(0) {
             return Err(EncodeError::ConnectionIdZero);
@@ -187,10 +187,10 @@ impl<'a> Payload<'a> {
         Ok(writer.len())
     }
 
-    /// Reads a payload. Unknown types below 128 are skipped.
+    /// Decodes a payload. Unknown types below 128 are skipped.
     ///
     /// # Errors
-    /// [`DecodeError`] for a truncated, repeated, ill-sized or unknown critical parameter, or connection id 0.
+    /// Fails for a truncated, repeated, ill-sized or unknown critical parameter, or connection id 0.
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
         let mut found = Self::default();

@@ -1,24 +1,23 @@
-//! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
+//! The 24-byte header (thesis §3.5, figure 3.3), with the two profiles' use of its reserved bits.
 
 use crate::options::Options;
 use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, Profile, STREAM_ID_BYTES, StreamId};
 
-/// The fixed header of a segment. Its data offset and checksum follow from what is written behind it, so they are no
-/// fields here.
+/// Fixed header of a segment. Data offset and checksum follow from the rest of the datagram, so they are no fields here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
-    /// Sending application's port; upper half of the connection id behind the modern handshake.
+    /// Sending application's port; upper half of the connection id after the modern handshake.
     pub(crate) source_port: u16,
-    /// Receiving application's port; lower half of the connection id behind the modern handshake.
+    /// Receiving application's port; lower half of the connection id after the modern handshake.
     pub(crate) destination_port: u16,
-    /// The block which the segment belongs to.
+    /// Block of the segment.
     pub(crate) block_id: u32,
     /// Classic: generator state. Modern data: encoding symbol id.
     pub(crate) s1: u32,
-    /// Control flags, and whether it is a message's segment.
+    /// Control flags, and the bit of message segments.
     pub(crate) flags: Flags,
-    /// Classic or modern, as the reserved bits say.
+    /// Profile, from the reserved bits.
     pub(crate) profile: Profile,
     /// Key epoch, 0 to 3, in the two lowest reserved bits; zero in the classic profile.
     pub(crate) epoch: u8,
@@ -30,17 +29,17 @@ pub(crate) struct Header {
 
 /// The most significant reserved bit: "modern segment".
 const MODERN_BIT: u8 = 0b10_0000;
-/// The one beside it, which is [`Flags::MESSAGE`].
+/// Reserved bit of [`Flags::MESSAGE`].
 const MESSAGE_BIT: u8 = 0b01_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
 pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
 
-/// Flags which do not exist in the classic profile.
+/// Flags that the classic profile lacks.
 const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
 
 impl Header {
-    /// A modern segment's header with these flags, in which everything else is zero.
+    /// Header of a modern segment with these flags and zeros elsewhere.
     pub(crate) const fn modern(flags: Flags) -> Self {
         Self {
             source_port: 0,
@@ -60,7 +59,7 @@ impl Header {
         (self.source_port as u32) << 16 | self.destination_port as u32
     }
 
-    /// Puts a connection id into the two port fields.
+    /// Sets the two port fields to a connection id.
     pub(crate) const fn set_connection_id(&mut self, connection_id: u32) {
         self.source_port = (connection_id >> 16) as u16;
         self.destination_port = connection_id as u16;
@@ -72,7 +71,7 @@ impl Header {
         self
     }
 
-    /// The header's bytes with a zero checksum field.
+    /// Encodes the header with a zero checksum field.
     pub(crate) fn to_bytes(self, data_offset_words: u8) -> [u8; HEADER_BYTES] {
         let reserved = match self.profile {
             Profile::Classic => 0,
@@ -95,7 +94,7 @@ impl Header {
     }
 }
 
-/// A header as it was received, before the integrity of anything is known.
+/// Received header, before any integrity check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawHeader {
     pub(crate) header: Header,
@@ -103,8 +102,8 @@ pub(crate) struct RawHeader {
     pub(crate) data_offset_bytes: usize,
     /// The checksum field.
     pub(crate) checksum: u16,
-    /// The word behind the header if the data offset leaves room for it alone, else 0. In modern segments other than SYN and
-    /// SYNACK it is a stream id.
+    /// Word after the header if the data offset leaves room for exactly one, else 0. In modern segments other than SYN and SYNACK it is a
+    /// stream id.
     seventh_word: u32,
 }
 
@@ -118,14 +117,14 @@ const BEHIND_MESSAGE_GROUP: usize = BEHIND_MESSAGE + MESSAGE_GROUP_BYTES;
 /// Words between header and payload after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extension {
-    /// An id, or nothing.
+    /// Stream id, or none.
     Stream(StreamId),
-    /// The words of a message, three or four.
+    /// Words of a message, three or four.
     Message,
 }
 
 impl RawHeader {
-    /// Reads the header of a received datagram, which must not be longer than this version allows.
+    /// Reads the header of a received datagram of permitted length.
     #[inline]
     pub(crate) fn of_datagram(datagram: &[u8]) -> Result<Self, DecodeError> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
@@ -134,7 +133,7 @@ impl RawHeader {
         Self::read(datagram)
     }
 
-    /// The connection id of a modern segment which is no SYN.
+    /// Connection id of a modern segment other than SYN.
     #[inline]
     pub(crate) fn connection_id(datagram: &[u8]) -> Option<u32> {
         let &[a, b, c, d, _, _, _, _, _, _, _, _, high, low, ..] = datagram.first_chunk::<HEADER_BYTES>()?;
@@ -143,7 +142,7 @@ impl RawHeader {
         (is_modern && Flags::from_control(control) != Flags::SYN).then_some(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// Splits the header off a datagram and checks the fields which stand for themselves.
+    /// Reads the header of a datagram, and checks the fields that need no context.
     #[inline]
     pub(crate) fn read(datagram: &[u8]) -> Result<Self, DecodeError> {
         let Some(bytes) = datagram.first_chunk::<HEADER_BYTES>() else {
@@ -174,7 +173,7 @@ impl RawHeader {
         Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16, seventh_word })
     }
 
-    /// The payload of the datagram of this header, if it ends at `end`.
+    /// Payload of this header's datagram, up to `end`.
     #[inline]
     pub(crate) fn payload<'a>(&self, datagram: &'a [u8], end: usize) -> Result<&'a [u8], DecodeError> {
         // The offset may point into the CRC.
@@ -182,11 +181,11 @@ impl RawHeader {
         datagram.get(self.data_offset_bytes..end).ok_or(DecodeError::DataOffset { words, bytes: end })
     }
 
-    /// The options of the datagram of this header.
+    /// Options of this header's datagram.
     #[inline]
     pub(crate) fn options(&self, datagram: &[u8]) -> Result<Options, DecodeError> {
         let area = datagram.get(HEADER_BYTES..self.data_offset_bytes).unwrap_or_default();
-        // Nearly no segment has any.
+        // Almost no segment has options.
         let options = if area.is_empty() { Options::default() } else { Options::read(area)? };
         match options.profile {
             Some(option) if option != self.header.profile => {
@@ -196,7 +195,7 @@ impl RawHeader {
         }
     }
 
-    /// Words behind the header of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
+    /// Words after the header of a modern segment other than SYN or SYNACK, which cannot have options.
     #[inline]
     pub(crate) const fn extension(&self) -> Result<Extension, DecodeError> {
         match self.data_offset_bytes {
@@ -208,7 +207,7 @@ impl RawHeader {
     }
 }
 
-/// Segments with more than a stream id behind the header; apart from the path of nearly every segment.
+/// Longer extensions than a stream id, outside the hot path of most segments.
 #[cold]
 #[inline(never)]
 const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Extension, DecodeError> {
@@ -218,7 +217,7 @@ const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Exte
     }
 }
 
-/// Reads the six reserved bits: all zero, or the modern bit, that of messages or not, two zeros and the epoch.
+/// Decodes the six reserved bits: all zero; or the modern bit, the message bit, two zeros and the epoch.
 const fn profile_and_epoch(bits: u8) -> Result<(Profile, u8), DecodeError> {
     match bits & !(EPOCH_BITS | MESSAGE_BIT) {
         0 if bits == 0 => Ok((Profile::Classic, 0)),

@@ -1,4 +1,4 @@
-//! Protection of a segment: RFC 1071's checksum, CRC-32C, or the tag of the sealing layer.
+//! Integrity protection of a segment: RFC 1071's checksum, CRC-32C, or the AEAD tag.
 
 use crate::DecodeError;
 use crate::header::RawHeader;
@@ -10,7 +10,7 @@ impl RawHeader {
         if self.checksum == computed { Ok(()) } else { Err(DecodeError::Checksum { found: self.checksum, computed }) }
     }
 
-    /// Verifies the CRC at the datagram's end; returns where it starts, which is where the payload ends.
+    /// Verifies the CRC at the datagram's end; returns its offset, the end of the payload.
     #[inline]
     pub(crate) fn verify_crc(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
         self.check_no_checksum()?;
@@ -22,7 +22,7 @@ impl RawHeader {
         if found == computed { Ok(covered.len()) } else { Err(DecodeError::Crc { found, computed }) }
     }
 
-    /// The checksum field of a modern segment is zero.
+    /// Checks that the checksum field of a modern segment is zero.
     pub(crate) const fn check_no_checksum(&self) -> Result<(), DecodeError> {
         if self.checksum == 0 { Ok(()) } else { Err(DecodeError::ChecksumNotZero { found: self.checksum }) }
     }
@@ -43,12 +43,12 @@ fn ones_complement_sum(bytes: &[u8], mut sum: u64) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// The classic checksum of a segment whose checksum field *holds zero*, or whose field's value is given as `held`.
+/// Classic checksum of a segment whose checksum field *holds zero*, or holds `held`.
 ///
-/// The result is never zero: of the two one's complement zeros 0xFFFF is sent (as in UDP, RFC 768), so that the field
-/// is zero in modern segments and only there, and a flipped profile bit never goes unseen.
+/// The result is never zero: of the two one's complement zeros 0xFFFF is sent (as in UDP, RFC 768). The field is therefore zero exactly in
+/// modern segments, and a flipped profile bit is always detected.
 pub(crate) fn checksum(segment: &[u8], held: u16) -> u16 {
-    // Adding a word's complement takes it out of a one's complement sum (RFC 1624).
+    // Adding a word's complement removes it from a one's complement sum (RFC 1624).
     let mut sum = ones_complement_sum(segment, u64::from(!held));
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn crc_32c_check_value() {
-        // RFC 3720 §B.4 and the catalogue's check value of CRC-32C.
+        // Check value of CRC-32C in RFC 3720 §B.4 and the CRC catalogue.
         assert_eq!(crc_fast::crc32_iscsi(b"123456789"), 0xE306_9283);
         assert_eq!(crc_fast::crc32_iscsi(&[0; 32]), 0x8A91_36AA);
     }

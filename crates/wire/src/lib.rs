@@ -1,16 +1,15 @@
 //! DFCP's wire format: segments to bytes and back. The normative text is `spec/wire-format.md`; the golden vectors
 //! are `spec/vectors/wire_*.txt`.
 //!
-//! A segment is a 24-byte header (thesis §3.5, figure 3.3), a stream id or up to 36 bytes of options, and a payload. This crate
-//! checks *form*: lengths, reserved bits, ranges and integrity. Whether a segment makes sense in the state of its
-//! connection is the protocol's question (`dfcp-proto`).
+//! A segment is a 24-byte header (thesis §3.5, figure 3.3), a stream id or up to 36 bytes of options, and a payload. This crate checks
+//! *form*: lengths, reserved bits, ranges and integrity. Validity in the state of a connection is left to the protocol (`dfcp-proto`).
 //!
-//! Receiving: [`Unverified::connection_id`] routes a datagram, [`Unverified::read`] reads its header; the typed segment follows when
-//! the datagram is known to be genuine, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] read what lies
-//! inside. No decoder panics, allocates or copies the payload, whatever the bytes are.
+//! Receiving: [`Unverified::connection_id`] routes a datagram, [`Unverified::read`] reads its header; the typed segment follows once the
+//! datagram is verified, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] decode payloads. No decoder
+//! panics, allocates or copies the payload, for any bytes.
 //!
-//! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the
-//! payload where the [`Draft`] says, and [`Draft::finish`] completes the datagram or hands it over to be sealed.
+//! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the payload into the
+//! [`Draft`], and [`Draft::finish`] completes the datagram or returns it to be sealed.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -61,8 +60,8 @@ pub use sizes::{
 pub use stream_id::{Opener, StreamId, StreamKind, StreamLimits};
 pub use unverified::Unverified;
 
-/// The version of the protocol which this crate speaks, as in [`segment::SynOptions::version`].
+/// Version of the protocol, as in [`segment::SynOptions::version`].
 pub const VERSION: u8 = 2;
 
-/// Source bytes of a full classic block (thesis §3.8), hence the largest [`classic::BlockLength`].
+/// Source bytes of a full classic block (thesis §3.8), and so the largest [`classic::BlockLength`].
 pub const CLASSIC_BLOCK_BYTES: u32 = 63_536;

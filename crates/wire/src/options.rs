@@ -1,5 +1,5 @@
-//! The options between header and payload: kind (1 byte), length of the value (1 byte), value; big endian. Kind 0 ends
-//! them, and zeros pad them to a multiple of 32 bits.
+//! Options between header and payload: kind (1 byte), length of the value (1 byte), value; big endian. Kind 0 ends them, and zeros pad them
+//! to a multiple of 32 bits.
 
 use crate::bytes::Reader;
 use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
@@ -9,7 +9,7 @@ use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, HEAD
 pub(crate) struct Options {
     /// Version of the protocol, [`crate::VERSION`] for this one. Other values decode, so that a peer can be answered.
     pub(crate) version: Option<u8>,
-    /// The profile asked for; always that of the header.
+    /// Requested profile; always that of the header.
     pub(crate) profile: Option<Profile>,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved. Other values decode.
     pub(crate) code: Option<u8>,
@@ -17,11 +17,11 @@ pub(crate) struct Options {
     pub(crate) symbol_size: Option<u16>,
     /// True length in bytes of a short classic block, 1 to 63 536.
     pub(crate) block_length: Option<u32>,
-    /// A bit for each feature. Which ones exist is for the protocol to know.
+    /// Feature bits; the protocol knows their meaning.
     pub(crate) features: Option<Features>,
 }
 
-/// Kinds up to this one may be ignored by a reader that does not know them.
+/// Highest kind that a reader may ignore if it is unknown.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const END: u8 = 0;
 const VERSION: u8 = 1;
@@ -31,22 +31,22 @@ const SYMBOL_SIZE: u8 = 4;
 const BLOCK_LENGTH: u8 = 5;
 const FEATURES: u8 = 6;
 
-/// Bytes of an encoding symbol, as option 4 can tell them: 1 to 1476.
+/// Symbol size in the range of option 4: 1 to 1476 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SymbolSize(u16);
 
 impl SymbolSize {
-    /// The largest: a datagram less a header. What protects the datagram makes the largest that a connection can use
-    /// smaller ([`payload_bytes_max`](crate::payload_bytes_max)).
+    /// Largest size: a datagram less a header. Integrity protection makes a connection's limit smaller
+    /// ([`payload_bytes_max`](crate::payload_bytes_max)).
     pub const MAX: Self = Self((DATAGRAM_BYTES_MAX - HEADER_BYTES) as u16);
 
-    /// `None` if no symbol has this size.
+    /// Symbol size; `None` if out of range.
     #[must_use]
     pub const fn new(bytes: u16) -> Option<Self> {
         if bytes >= 1 && bytes <= Self::MAX.0 { Some(Self(bytes)) } else { None }
     }
 
-    /// The nearest size that a symbol can have: for a caller whose own range is narrower.
+    /// Nearest valid size, for a caller whose own range is narrower.
     #[must_use]
     pub const fn nearest(bytes: u16) -> Self {
         match bytes {
@@ -56,7 +56,7 @@ impl SymbolSize {
         }
     }
 
-    /// The size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u16 {
         self.0
@@ -71,7 +71,7 @@ pub(crate) const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
 pub struct BlockLength(u32);
 
 impl BlockLength {
-    /// `None` if no block has this length.
+    /// Block length; `None` if out of range.
     #[must_use]
     pub const fn new(bytes: u32) -> Option<Self> {
         if bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES { Some(Self(bytes)) } else { None }
@@ -83,7 +83,7 @@ impl BlockLength {
         self.0
     }
 
-    /// The option, padding included.
+    /// Encoded option, including padding.
     pub(crate) const fn to_option(self) -> [u8; BLOCK_LENGTH_OPTION_BYTES] {
         let [a, b, c, d] = self.0.to_be_bytes();
         [5, 4, a, b, c, d, 0, 0]
@@ -91,7 +91,7 @@ impl BlockLength {
 }
 
 impl Options {
-    /// Reads the bytes between header and payload.
+    /// Decodes the bytes between header and payload.
     pub(crate) fn read(area: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(area);
         let mut options = Self::default();

@@ -1,4 +1,4 @@
-//! Contents of a datagram that are visible without its keys: for traces, and for tools which read captures.
+//! Contents of a datagram that are visible without keys, for traces and tools that read captures.
 
 use crate::header::{Extension, RawHeader};
 use crate::{CRC_BYTES, DecodeError, Flags, Profile, StreamId, TAG_BYTES};
@@ -10,23 +10,23 @@ const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentKind {
-    /// Opens a connection.
+    /// Requests a connection.
     Syn,
     /// Answers a SYN.
     SynAck,
-    /// A symbol of a stream.
+    /// Carries a symbol of a stream.
     Data,
-    /// A symbol of messages.
+    /// Carries a symbol of messages.
     Message,
-    /// A feedback report.
+    /// Carries a feedback report.
     Feedback,
-    /// Ends a half of a stream.
+    /// Ends one half of a stream.
     Fin,
-    /// Ends a half, and acknowledges the end of the other.
+    /// Ends one half, and acknowledges the end of the other.
     FinAck,
-    /// Ends the connection at once.
+    /// Resets the connection.
     Reset,
-    /// A keep-alive, or a question about a stream.
+    /// Keep-alive, or a request for a report on a stream.
     KeepAlive,
     /// Acknowledges a FIN.
     AckOfFin,
@@ -34,34 +34,34 @@ pub enum SegmentKind {
     AckOfSynAck,
     /// Acknowledges a classic block or FIN.
     AckOfBlock,
-    /// Asks whether an address is the peer's.
+    /// Challenges an address: is it the peer's?
     PathChallenge,
-    /// Answers that.
+    /// Answers a path challenge.
     PathResponse,
-    /// Ends a half of a stream at once.
+    /// Resets one half of a stream.
     StreamReset,
-    /// Acknowledges that.
+    /// Acknowledges a stream reset.
     AckOfStreamReset,
     /// Asks the peer to end its half of a stream.
     StopSending,
-    /// Asks whether a packet of this size arrives.
+    /// Probes whether a packet of this size arrives.
     PathProbe,
-    /// Answers that.
+    /// Answers a path probe.
     AckOfPathProbe,
-    /// Says that a stream is over.
+    /// Reports that a stream is over.
     Gone,
-    /// The third message of a sealed handshake.
+    /// Third message of an encrypted handshake.
     NoiseAck,
     /// Asks whether the peer has lost the session.
     SessionQuery,
-    /// Tells the peer what to ask if this side falls silent.
+    /// Gives the peer a query to send if this side falls silent.
     ResetTicket,
-    /// Acknowledges that.
+    /// Acknowledges a reset ticket.
     AckOfResetTicket,
 }
 
 impl SegmentKind {
-    /// Its name in lower-case words joined by underscores, for programs.
+    /// Identifier in lower-case words joined by underscores, for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,27 +93,27 @@ impl SegmentKind {
     }
 }
 
-/// The header of a datagram, read and not verified: its sender may have written anything.
+/// Unverified header of a datagram, which may be forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// The profile by whose rules it was read.
+    /// Profile of the header.
     pub profile: Profile,
     /// The payload is encrypted.
     pub is_sealed: bool,
     /// Kind of the segment, as far as it is visible.
     pub kind: SegmentKind,
-    /// The connection id of a modern segment other than SYN; else the source port in the upper half and the destination port in the
-    /// lower one.
+    /// Connection id of a modern segment other than SYN; otherwise the source port in the upper half and the destination port in the lower
+    /// one.
     pub address: u32,
     /// The field *block ID*.
     pub block_id: u32,
-    /// The field S1: of data and messages the encoding symbol id.
+    /// Field S1: the encoding symbol id in data and messages.
     pub s1: u32,
-    /// The field S2: of data what [`BlockInfo`](crate::BlockInfo) says.
+    /// Field S2: in data, the [`BlockInfo`](crate::BlockInfo).
     pub s2: u32,
-    /// The field S3: of modern segments the lower 32 bits of the datagram number.
+    /// Field S3: in modern segments, the lower 32 bits of the datagram number.
     pub s3: u32,
-    /// The stream of a modern segment that may belong to one; the first stream where none is named.
+    /// Stream of a modern segment of a kind that belongs to one; the first stream if none is stated.
     pub stream: StreamId,
     /// Offset of the payload, bytes.
     pub payload_at: usize,
@@ -123,7 +123,7 @@ impl Outline {
     /// Reads the header of a datagram.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is too short or too long, or its header that of no segment.
+    /// Fails if the datagram is too short or too long, or the header matches no segment.
     pub fn of(datagram: &[u8]) -> Result<Self, DecodeError> {
         let raw = RawHeader::of_datagram(datagram)?;
         let header = raw.header;
@@ -172,7 +172,7 @@ fn modern(raw: &RawHeader, is_sealed: bool, has_payload: bool) -> Result<Segment
     })
 }
 
-/// Only the handshake's ACK with a message has S1 = 0 and a payload in the clear.
+/// Kind of an ACK. With S1 = 0, only the handshake's ACK has a plaintext payload.
 const fn acknowledgement(s1: u32, is_sealed: bool, has_payload: bool) -> Result<SegmentKind, DecodeError> {
     Ok(match s1 {
         0 if has_payload && !is_sealed => SegmentKind::NoiseAck,

@@ -1,4 +1,4 @@
-//! The two port fields.
+//! Port fields.
 
 /// Ports of the two applications, in classic segments and in the modern SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -16,7 +16,7 @@ impl Ports {
         Self { source: self.destination, destination: self.source }
     }
 
-    /// Both fields as they lie in the header, big endian.
+    /// Both fields as in the header, big endian.
     pub(crate) const fn to_word(self) -> u32 {
         (self.source as u32) << 16 | self.destination as u32
     }

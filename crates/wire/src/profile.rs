@@ -17,14 +17,14 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
-    /// The documents' protocol, exactly.
+    /// Protocol of the thesis, exactly.
     Classic,
-    /// This project's default.
+    /// Default profile of this project.
     Modern,
 }
 
 impl Profile {
-    /// The profile that the byte of option 2 names; `None` if there is none.
+    /// Profile of the byte in option 2; `None` for an unknown one.
     pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Classic),

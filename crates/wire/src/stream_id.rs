@@ -5,23 +5,23 @@ use core::fmt;
 /// The side that opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opener {
-    /// The side which sent the SYN.
+    /// The side that sent the SYN.
     Initiator,
-    /// The side which answered it.
+    /// The side that answered the SYN.
     Acceptor,
 }
 
-/// Sides that send on a stream: bit 1 of its id (as in RFC 9000 §2.1).
+/// Directions of a stream: bit 1 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamKind {
     /// Both sides send.
     Bidirectional,
-    /// The opener alone.
+    /// Only the opener sends.
     OneWay,
 }
 
-/// A stream's id: bit 0 is the opener, bit 1 the kind, and the other 30 bits are an index which the opener counts up from 0
-/// for each kind. The default is [`FIRST`](Self::FIRST).
+/// Stream id: bit 0 is the opener, bit 1 the kind, and the other 30 bits an index that the opener counts from 0 for each kind. The default
+/// is [`FIRST`](Self::FIRST).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamId(u32);
 
@@ -30,10 +30,10 @@ const ONE_WAY: u32 = 1 << 1;
 const INDEX_SHIFT: u32 = 2;
 
 impl StreamId {
-    /// Stream 0, which every connection has from its start: the initiator's first bidirectional one. No segment names it.
+    /// Stream 0, which every connection has from its start: the initiator's first bidirectional one. Its id is never sent.
     pub const FIRST: Self = Self(0);
 
-    /// `None` if the index does not fit into 30 bits.
+    /// Stream id; `None` if the index exceeds 30 bits.
     #[must_use]
     pub const fn new(opener: Opener, kind: StreamKind, index: u32) -> Option<Self> {
         if index >> (u32::BITS - INDEX_SHIFT) != 0 {
@@ -50,13 +50,13 @@ impl StreamId {
         Some(Self(index << INDEX_SHIFT | kind | opener))
     }
 
-    /// The id as a segment or a record has it. Every word is one.
+    /// Id from a segment or record; every word is valid.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// As a segment or a record has it.
+    /// Id as in a segment or record.
     #[must_use]
     pub const fn to_word(self) -> u32 {
         self.0
@@ -68,27 +68,27 @@ impl StreamId {
         if self.0 & ACCEPTOR == 0 { Opener::Initiator } else { Opener::Acceptor }
     }
 
-    /// Sides that send on it.
+    /// Directions of the stream.
     #[must_use]
     pub const fn kind(self) -> StreamKind {
         if self.0 & ONE_WAY == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
     }
 
-    /// Number of streams of its kind that its opener opened before it, less than 2³⁰.
+    /// Index of the stream among those of its opener and kind, less than 2³⁰.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0 >> INDEX_SHIFT
     }
 }
 
-/// The number that segments carry, in which no two streams of a connection are the same.
+/// Shows the number on the wire, unique among the streams of a connection.
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-/// A number of streams of each kind.
+/// Number of streams of each kind.
 ///
 /// ```
 /// # use dfcp_wire as dfcp;
@@ -100,7 +100,7 @@ impl fmt::Display for StreamId {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamLimits {
-    /// Bidirectional ones.
+    /// Bidirectional streams.
     pub bidirectional: u32,
     /// One-way streams.
     pub one_way: u32,

@@ -1,22 +1,21 @@
-//! The first look at a datagram.
+//! First inspection of a datagram.
 
 use crate::header::RawHeader;
 use crate::{DecodeError, Flags, Profile, classic, segment};
 
-/// The header of a received datagram, which is not to be believed yet. The variant says how the datagram will have to prove itself,
-/// and reads the segment when it has.
+/// Unverified header of a received datagram. The variant determines the required proof of integrity, and decodes the segment after it.
 #[derive(Clone, Copy, Debug)]
 pub enum Unverified {
-    /// Classic: by its checksum.
+    /// Classic datagram, protected by its checksum.
     Classic(classic::Unverified),
-    /// Modern, not sealed: by its CRC.
+    /// Modern plaintext datagram, protected by its CRC.
     Clear(segment::Clear),
-    /// Modern, sealed: by its tag.
+    /// Modern encrypted datagram, protected by its tag.
     Sealed(segment::Sealed),
 }
 
 impl Unverified {
-    /// The connection id of a modern segment, unless it is a SYN. Nothing else of the header is read: that is for the connection to do.
+    /// Connection id of a modern segment other than SYN. The rest of the header is left to the connection.
     #[inline]
     #[must_use]
     pub fn connection_id(datagram: &[u8]) -> Option<u32> {
@@ -26,7 +25,7 @@ impl Unverified {
     /// Reads the header of a datagram.
     ///
     /// # Errors
-    /// [`DecodeError`] if the datagram is too short or too long, or its header that of no segment.
+    /// Fails if the datagram is too short or too long, or the header matches no segment.
     #[inline]
     pub fn read(datagram: &[u8]) -> Result<Self, DecodeError> {
         let raw = RawHeader::of_datagram(datagram)?;

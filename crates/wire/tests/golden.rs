@@ -1,6 +1,5 @@
-//! The golden vectors `spec/vectors/wire_*.txt`, in both directions: the named values encode to the bytes, and the
-//! bytes decode to the values. `wire_rejected.txt` holds what must be refused. The files' format is described in
-//! `spec/wire-format.md`.
+//! Golden vectors `spec/vectors/wire_*.txt`, in both directions: the named values encode to the bytes, and the bytes decode to the values.
+//! `wire_rejected.txt` holds invalid bytes. `spec/wire-format.md` describes the files' format.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -219,7 +218,7 @@ fn options(vector: &mut Vector) -> Vec<u8> {
     bytes
 }
 
-/// The payload from the fields, checked in both directions against what the datagram holds.
+/// Payload built from the fields, and compared with the datagram's in both directions.
 fn payload(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
     if vector.fields.contains_key("handshake.connection_id") {
         let parameters = Parameters {
@@ -314,7 +313,7 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-/// A record of a report, with adjacent runs of the same kind as one.
+/// Expected record of a report, with adjacent runs of the same kind merged.
 #[derive(PartialEq, Debug)]
 enum Expected {
     Stream(feedback::StreamState, Vec<feedback::Run>),
@@ -326,14 +325,14 @@ enum Expected {
     Messages(feedback::MessagesState, Vec<(String, Vec<u32>)>),
 }
 
-/// A bit for each symbol, as reports have them.
+/// Bit set of symbols, as in reports.
 fn bits(symbols: &[u32]) -> Vec<u8> {
     let mut bits = vec![0; symbols.last().map_or(0, |last| *last as usize / 8 + 1)];
     symbols.iter().for_each(|symbol| bits[*symbol as usize / 8] |= 0x80 >> (symbol % 8));
     bits
 }
 
-/// Words and numbers between commas: `empty 2, symbols 0 9`.
+/// Parses words and numbers between commas: `empty 2, symbols 0 9`.
 fn list(text: &str) -> impl Iterator<Item = (String, Vec<u32>)> {
     text.split(", ").map(|entry| {
         let (words, numbers): (Vec<_>, Vec<_>) = entry.split(' ').partition(|word| word.parse::<u32>().is_err());
@@ -357,7 +356,7 @@ fn merged_messages(entries: feedback::MessageRuns<'_>) -> Vec<(String, Vec<u32>)
     merged
 }
 
-/// The record of a feature.
+/// Expected record of a feature.
 fn feature_record(vector: &mut Vector, kind: &str, name: impl Fn(&str) -> String) -> Expected {
     match kind {
         "arrival_clock" => Expected::ArrivalClock(vector.small(&name("clock_us"))),
@@ -439,7 +438,7 @@ fn check_block_info(vector: &mut Vector, s2: u32) {
     }
 }
 
-/// Checks that S2 describes the one message.
+/// Checks that S2 describes the single message.
 fn check_message_info(vector: &mut Vector, s2: u32) {
     if vector.fields.contains_key("message.k") {
         let (k, length): (u32, u32) = (vector.small("message.k"), vector.small("message.length_bytes"));
@@ -469,7 +468,7 @@ fn fields_and_payloads_are_those_of_the_vectors() {
     }
 }
 
-/// Contents of the datagrams of the classic vectors.
+/// Contents of the classic vectors' datagrams.
 fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     use classic::Segment;
     const ACCEPTOR: [u32; 3] = [0x0BAD_F00D, 0x1357_9BDF, 0x2468_ACE0];
@@ -495,7 +494,7 @@ fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     }
 }
 
-/// Contents of the datagrams of the vectors of messages: address, number, epoch and segment.
+/// Contents of the message vectors' datagrams: address, number, epoch and segment.
 fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
     let message = |id, esi, coverage, [clock_us, age_us, lifetime_us]: [u32; 3]| {
@@ -526,7 +525,7 @@ fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     }
 }
 
-/// Contents of the datagrams of the modern vectors.
+/// Contents of the modern vectors' datagrams.
 fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
@@ -653,7 +652,7 @@ fn typed_segments_are_those_of_the_vectors() {
     }
 }
 
-/// The kind of segment which a vector is named for.
+/// Kind of segment in a vector's name.
 fn kind_of(name: &str) -> &'static str {
     let named = [
         // Only the connection knows which of the two it acknowledges.
@@ -708,7 +707,7 @@ fn outlines_are_what_the_vectors_name() {
     }
 }
 
-/// Reads a datagram to the end, as if its tag were right if it has one.
+/// Decodes a datagram to the end, as if its tag were correct.
 fn datagram_refusal(bytes: &[u8]) -> Option<DecodeError> {
     match Unverified::read(bytes) {
         Err(error) => Some(error),
@@ -720,7 +719,7 @@ fn datagram_refusal(bytes: &[u8]) -> Option<DecodeError> {
     }
 }
 
-/// Decodes as the `decoder` field says, for the error only.
+/// Decodes as the `decoder` field states; returns only the error.
 fn refusal(decoder: &str, bytes: &[u8]) -> Option<DecodeError> {
     match decoder {
         "segment" => datagram_refusal(bytes),
@@ -749,8 +748,7 @@ fn rejected_vectors_are_refused_for_the_stated_reason() {
     }
 }
 
-/// Every bit in segments of features has a meaning, or a required value: any change, with a CRC that fits, is read as
-/// something else or refused.
+/// Every bit in segments of features has a meaning or a required value: any change, with a matching CRC, is decoded differently or refused.
 #[test]
 fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else() {
     let read = |bytes: &[u8]| match Unverified::read(bytes) {
@@ -772,8 +770,8 @@ fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 0x80 >> (bit % 8);
             raw::renew(&mut damaged);
-            // The epoch of what is not sealed is not checked; a probe's block id and S2, and its answer's block id, are ignored;
-            // checksum field and CRC are renewed.
+            // Ignored bits: the epoch of plaintext, a probe's block id and S2, and its answer's block id; checksum field and CRC are
+            // recomputed.
             let ignored = match bit / 8 {
                 13 => bit % 8 < 2,
                 14..16 => true,

@@ -1,5 +1,5 @@
-//! Properties of the wire format over generated values and bytes: round trips, no panic on anything, and which
-//! damage is always noticed. The generator's seed is fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
+//! Property tests over generated values and bytes: round trips, absence of panics, and always detected damage. The generator's seed is
+//! fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -79,7 +79,7 @@ fn segments() -> impl Strategy<Value = (Header, Options, Vec<u8>)> {
     headers().prop_flat_map(|header| (Just(header), options(header.profile), vec(any::<u8>(), 0..200)))
 }
 
-/// Reads a datagram as far as it goes without keys.
+/// Decodes a datagram as far as possible without keys.
 fn decode(datagram: &[u8]) -> Result<(), DecodeError> {
     match Unverified::read(datagram)? {
         Unverified::Classic(header) => header.verify(datagram).map(drop),
@@ -139,7 +139,7 @@ fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
     raw::write(header, &options.to_bytes(), payload)
 }
 
-/// A report of one stream.
+/// Feedback payload with a report on one stream.
 fn feedback_payload(report: &Report, state: &StreamState, runs: &[Run]) -> Vec<u8> {
     let mut out = [0; 2000];
     let mut writer = ReportWriter::new(&mut out, report).unwrap();
@@ -150,10 +150,10 @@ fn feedback_payload(report: &Report, state: &StreamState, runs: &[Run]) -> Vec<u
     out[..length].to_vec()
 }
 
-/// A stream's state, and one entry for each of its blocks as [`expand`] has them.
+/// State of a stream, with one entry per block as in [`expand`].
 type Stream = (StreamState, Vec<Option<u16>>);
 
-/// The streams in a report, and the unseen ones.
+/// Streams in a report, and the unseen ones.
 fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
     let (report, records) = feedback::decode(payload).unwrap();
     let (mut streams, mut unseen) = (Vec::new(), Vec::new());
@@ -167,7 +167,7 @@ fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
     (report, streams, unseen)
 }
 
-/// One state per block: symbols missing, 0 when complete, `None` when nothing arrived. The reference for run lists.
+/// Reference for run lists, one state per block: number of missing symbols, 0 when complete, `None` when nothing arrived.
 fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
     let mut blocks = Vec::new();
     for run in runs {
@@ -180,7 +180,7 @@ fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
     blocks
 }
 
-/// Up to three marks, each earlier than the one before.
+/// Up to three marks, each earlier than the previous one.
 fn marks() -> impl Strategy<Value = Vec<Mark>> {
     vec((1_u32..5_000_000, 0_u32..5_000_000, 0_u32..5_000_000), 1..=3).prop_map(|steps| {
         let mut sum = Mark::default();
@@ -199,7 +199,7 @@ fn loss_runs() -> impl Strategy<Value = Vec<LossRun>> {
     vec((number(), number()).prop_map(|(gap, length)| LossRun { gap, length }), 0..=32)
 }
 
-/// A [`MessageRun`] with bytes of its own.
+/// Owned form of a [`MessageRun`].
 #[derive(Clone, PartialEq, Debug)]
 enum OwnedRun {
     Complete(u32),
@@ -239,7 +239,7 @@ fn message_lists() -> impl Strategy<Value = Vec<OwnedRun>> {
     vec(run, 0..20)
 }
 
-/// One entry for each message: the reference for lists of them.
+/// Reference for message lists: one entry per message.
 fn per_message(runs: impl IntoIterator<Item = OwnedRun>) -> Vec<OwnedRun> {
     let mut messages = Vec::new();
     for run in runs {
@@ -252,7 +252,7 @@ fn per_message(runs: impl IntoIterator<Item = OwnedRun>) -> Vec<OwnedRun> {
     messages
 }
 
-/// Changes to valid bytes: overwrite, remove or insert one byte, or cut.
+/// Mutation of valid bytes: overwrite, remove or insert one byte, or truncate.
 #[derive(Clone, Debug)]
 enum Mutation {
     Overwrite(Index, u8),
@@ -300,7 +300,7 @@ fn flipped(datagram: &[u8], bit: usize) -> Vec<u8> {
     copy
 }
 
-/// The flag SEC in byte 13, counted from the datagram's most significant bit.
+/// Bit of the flag SEC in byte 13, counted from the datagram's most significant bit.
 const SEC_BIT: usize = 13 * 8 + 2;
 
 proptest! {
@@ -376,7 +376,7 @@ proptest! {
         run_all_bodies(&mutate(feedback_payload(&report, &state, &runs), &mutations));
     }
 
-    /// Routing reads less of a header than the connection, and the same.
+    /// Routing reads a part of the header that the connection reads, with equal results.
     #[test]
     fn a_datagram_is_routed_by_the_id_which_its_header_has((header, options, payload) in segments()) {
         let bytes = datagram(&header, &options, &payload);
@@ -384,7 +384,7 @@ proptest! {
             Ok(Unverified::Clear(header)) if !header.is_syn() => Some(header.connection_id()),
             Ok(Unverified::Sealed(header)) => Some(header.connection_id()),
             Ok(Unverified::Clear(_) | Unverified::Classic(_)) => None,
-            // Its connection finds the fault.
+            // The connection detects the fault.
             Err(_) => return Ok(()),
         };
         prop_assert_eq!(Unverified::connection_id(&bytes), id);
@@ -395,7 +395,7 @@ proptest! {
     fn truncated_segments_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
         let bytes = datagram(&header, &options, &payload);
         let sealed = header.flags.contains(Flags::SEC);
-        // RFC 1071 cannot see that zeros are missing at the end.
+        // RFC 1071's sum cannot detect missing trailing zeros.
         if !sealed && header.profile == Profile::Modern {
             prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
         }
@@ -410,7 +410,7 @@ proptest! {
         for bit in 0..bytes.len() * 8 {
             let damaged = flipped(&bytes, bit);
             if bit == SEC_BIT {
-                // Such a segment claims to be sealed: it is the sealing layer's to refuse.
+                // Such a segment claims to be encrypted: the AEAD layer must refuse it.
                 prop_assert!(matches!(Unverified::read(&damaged), Ok(Unverified::Sealed(_))));
             } else {
                 prop_assert!(decode(&damaged).is_err(), "bit {} of {:?}", bit, header);
@@ -493,7 +493,7 @@ proptest! {
         let length = writer.finish();
         let expected = (report, expected, limits.into_iter().collect());
         prop_assert_eq!(&decoded(&out[..length]), &expected);
-        // An unknown record which may be ignored changes nothing, wherever it stands.
+        // An ignorable unknown record has no effect at any position.
         let extra = [&[unknown.0], &(unknown.1.len() as u16).to_be_bytes()[..], &unknown.1].concat();
         let (fixed, records) = out[..length].split_at(feedback::REPORT_BYTES);
         prop_assert_eq!(&decoded(&[fixed, &extra, records].concat()), &expected);
@@ -641,7 +641,7 @@ fn reports_take_nothing_after_a_refusal() {
         list.finish();
         assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN);
     }
-    // The entry of two bytes does not fit; one of one byte behind it would be taken for its block's.
+    // The two-byte entry does not fit; a later one-byte entry would be read as its block's.
     let mut out = [0; REPORT_BYTES + STREAM_RECORD_BYTES_MIN];
     let mut writer = ReportWriter::new(&mut out, &report).unwrap();
     let mut list = writer.stream(&state).unwrap();
@@ -650,7 +650,7 @@ fn reports_take_nothing_after_a_refusal() {
     assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1);
 }
 
-/// Impossible records are not written, and nothing else is lost.
+/// Invalid records are not written, and nothing else is lost.
 #[test]
 fn impossible_records_of_features_are_not_written() {
     let mut out = [0; 200];
@@ -686,7 +686,7 @@ fn a_record_is_whole_or_not_in_the_report() {
     for room in 0..2 * STREAM_RECORD_BYTES_MIN {
         let mut out = vec![0; REPORT_BYTES + room];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
-        // Dropped, it leaves nothing behind.
+        // A dropped record leaves nothing behind.
         let dropped = writer.stream(&state).map(|mut list| list.push(Run::Complete(1)));
         assert_eq!(dropped, (room >= STREAM_RECORD_BYTES_MIN).then_some(true), "{room}");
         let unseen = writer.unseen(StreamLimits { bidirectional: 1, one_way: 2 });

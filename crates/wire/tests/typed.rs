@@ -1,6 +1,5 @@
-//! Typed segments over generated values: what is written is what a writer without types writes for the fields that
-//! `spec/wire-format.md` §5 names, and is read as what was written. The generator's seed is fixed; `PROPTEST_RNG_SEED` and
-//! `PROPTEST_CASES` change it.
+//! Property tests of typed segments: encoding equals that of an untyped writer of the fields in `spec/wire-format.md` §5, and decoding
+//! returns the original. The generator's seed is fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -149,7 +148,7 @@ fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
     if stream == StreamId::FIRST { syn_area(options) } else { stream.to_word().to_be_bytes().to_vec() }
 }
 
-/// Flags, block id, S1, S2 and options as the specification's tables have them.
+/// Flags, block id, S1, S2 and options by the tables of the specification.
 fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     let upper = |token: u64| (token >> 32) as u32;
     match *segment {
@@ -202,7 +201,7 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     }
 }
 
-/// The bytes of the options which are there, by kind and value.
+/// Encoded options by kind and value.
 fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
     let mut area: Vec<u8> =
         options.iter().flat_map(|(kind, value)| [&[*kind, value.len() as u8], *value].concat()).collect();
@@ -219,7 +218,7 @@ fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
 fn classic_segments() -> impl Strategy<Value = classic::Segment> {
     use classic::Segment;
     let states = || any::<[u32; 3]>();
-    // Zeros are no generator state, and would make an ACK another one.
+    // All zeros are no generator state, and would make another kind of ACK.
     let echoes = states().prop_map(|echo| if echo == [0; 3] { [2, 8, 16] } else { echo });
     let lengths = option::of((1_u32..=63_536).prop_map(|bytes| BlockLength::new(bytes).unwrap()));
     prop_oneof![
@@ -370,7 +369,7 @@ proptest! {
 const ENVELOPE: Envelope = Envelope { address: Address::Connection(0x0001_0002), number: 6, seal: None };
 const KEEP_ALIVE: Segment = Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST });
 
-/// A modern datagram in the clear with these fields, and one which claims to be sealed.
+/// Modern datagram with these fields, in plaintext and claiming to be encrypted.
 fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2] {
     [flags, flags | Flags::SEC].map(|flags| {
         let datagram = raw::write(&Header { s1, s2, ..Header::modern(flags, 0) }, &[], &[]);
@@ -408,7 +407,7 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     for s1 in [14, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    // A peer that is asked has lost the keys.
+    // A queried peer has lost its keys.
     let query = Segment::Ack(Ack::SessionQuery { from: 0 });
     assert_eq!(read_both(Flags::ACK, 11, 0), [Ok(query), Err(DecodeError::AckKind { s1: 11 })]);
     for s1 in [6, u32::MAX] {
@@ -419,13 +418,13 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     assert_eq!(read_both(Flags::NONE, 0, 0), [Err(DecodeError::BlockInfoLength); 2]);
 }
 
-/// The bit of messages makes a kind of segment of its own, and of nothing else.
+/// The message bit makes a separate kind of segment, and combines only with SEC.
 #[test]
 fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
     for bits in 0..64 {
         for area in [12, 16] {
             let flags = Flags::from_bits(bits).unwrap();
-            // One message's S2, or several's last word.
+            // S2 of one message, or the last word of several.
             let (s2, last) = if area == 12 { (20 << 5, 0) } else { (0, 2 << 16 | 2) };
             let words = [9, 0, 1, last].map(u32::to_be_bytes).concat();
             let header = Header { is_message: true, s1: 2, s2, ..Header::modern(flags, 0) };
@@ -440,7 +439,7 @@ fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
     }
 }
 
-/// The features that a session must have chosen follow from the segment alone.
+/// The required features follow from the segment alone.
 #[test]
 fn only_what_features_bring_needs_one() {
     let block = BlockInfo { k: 1, length_bytes: 9, end_of_stream: false };
@@ -499,7 +498,7 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
             Finished::ToSeal(to_seal) => to_seal.datagram_bytes(),
         };
         assert_eq!(length, DATAGRAM_BYTES_MAX);
-        // A segment without a stream id has its bytes as further room.
+        // A segment without a stream id has four bytes more room.
         let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert!(draft.payload(room + STREAM_ID_BYTES + 1).is_err() && draft.payload(room + STREAM_ID_BYTES).is_ok());
     }
@@ -523,7 +522,7 @@ fn a_payload_whose_length_is_known_late_is_cut() {
     assert_eq!(lengths(100, 0), (100, 0));
     assert_eq!(lengths(100, 101), (100, 100));
     assert_eq!(lengths(usize::MAX, 5), (1472, 5));
-    // A refused length leaves what was there before.
+    // A refused length leaves the draft unchanged.
     let mut out = [0; DATAGRAM_BYTES_MAX];
     let mut draft = KEEP_ALIVE.begin(&ENVELOPE, &mut out);
     draft.payload(3).unwrap();

@@ -1,4 +1,4 @@
-//! The one-time codes of a listener: one at a time, and a new one when it has served.
+//! One-time codes of a listener: one is valid at a time, and a used code is replaced by a new one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,24 +8,24 @@ use tokio::time::Instant;
 use crate::limits::PAIRING_CODE_AGE_MAX;
 use crate::pairing::{Code, GuessTally, OneTimeCode, PairingError, Refusal, pair_as_receiver};
 
-/// Something that people have to be told about the codes.
+/// Event about the codes that the user must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// This one is good now, and why it replaces another, if it does.
+    /// A new code is valid; `before` says why it replaces the last one.
     Code {
-        /// The current code, to be told to one person.
+        /// Valid code, to be given to one person.
         code: Code,
-        /// Reason why the code before is void; `None` for the first.
+        /// Reason why the previous code became void; `None` for the first code.
         before: Option<Refusal>,
     },
-    /// There will be no further code: too many guesses were wrong.
+    /// No further code will be made: too many guesses were wrong.
     Closed,
 }
 
-/// Makes codes, tells them to `tell`, and lets callers pair by them.
+/// Makes codes, reports them through `tell`, and pairs callers that know them.
 pub struct CodeDesk<F: Fn(News) + Send + Sync> {
     state: Mutex<State>,
-    /// Over all codes.
+    /// Wrong guesses over all codes.
     tally: Arc<GuessTally>,
     tell: F,
     once: bool,
@@ -38,10 +38,10 @@ struct State {
 }
 
 impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
-    /// Opens with a first code. With `once`, a used code is the last one.
+    /// Makes the first code. With `once`, no code follows a used one.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// Fails if the system has no random numbers.
     pub fn open(once: bool, tell: F) -> Result<Self, PairingError> {
         let tally = Arc::default();
         let (code, shown) = fresh(&tally)?;
@@ -49,16 +49,16 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         Ok(Self { state: Mutex::new(State { code, closed: false }), tally, tell, once })
     }
 
-    /// True if nobody can pair any more.
+    /// True if no further peer can pair.
     pub fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Pairs with a caller over an encrypted connection with this handshake hash, which may have paired before (\[once-6\]).
-    /// May be dropped at any time.
+    /// Pairs with a caller over the encrypted connection with this handshake hash; the caller may have paired before (\[once-6\]).
+    /// Cancel-safe.
     ///
     /// # Errors
-    /// They are not paired.
+    /// Fails if the two are not paired.
     pub async fn pair<T: Transport>(
         &self,
         stream: &mut T,
@@ -72,8 +72,7 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         outcome
     }
 
-    /// Makes a new code if `tried` is the present one and has become void; none any more after too many wrong guesses, at
-    /// whichever code.
+    /// Replaces `tried` if it is the current code and is void; too many wrong guesses over all codes end the replacing.
     fn replace(&self, tried: &Arc<OneTimeCode>) -> Result<(), PairingError> {
         let mut state = self.state();
         if state.closed {
@@ -98,7 +97,7 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +108,7 @@ impl<F: Fn(News) + Send + Sync> std::fmt::Debug for CodeDesk<F> {
     }
 }
 
-/// A run under way. Dropped before its end, it may have made the code void all the same, which must not stay the present one.
+/// Pairing run in progress. Dropped before its end, it may have voided the code, which must then be replaced.
 struct Run<'a, F: Fn(News) + Send + Sync> {
     desk: &'a CodeDesk<F>,
     code: &'a Arc<OneTimeCode>,

@@ -1,4 +1,4 @@
-//! Remembering a peer that has paired, so that it needs no code next time.
+//! Storage of a paired peer's key, so that the peer needs no code next time.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,32 +17,32 @@ use crate::output;
 /// Rule for writing the key of a peer that has paired into the list of authorized keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remember {
-    /// Remember without asking (`--remember`).
+    /// Add the key without asking (`--remember`).
     Always,
-    /// If the user says so on the terminal, while the program is in its foreground.
+    /// Ask the user on the terminal, if the program is in the foreground.
     Ask,
-    /// No.
+    /// Never add a key.
     Never,
 }
 
-/// Remembers peers.
+/// Adds paired peers to the list of authorized keys.
 #[derive(Debug)]
 pub struct Memory {
     list: Arc<AuthorizedList>,
     remember: Remember,
-    /// The question that is open, or was asked last.
+    /// Latest question to the user, open or answered.
     question: Mutex<Option<JoinHandle<()>>>,
-    /// Keys about which a question had no answer.
+    /// Keys whose question stayed unanswered.
     unanswered: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Memory {
-    /// Into this list.
+    /// Remembers peers in `list`, by the rule `remember`.
     pub fn new(list: Arc<AuthorizedList>, remember: Remember) -> Self {
         Self { list, remember, question: Mutex::new(None), unanswered: Arc::default() }
     }
 
-    /// A peer at `address` with this key has paired. Its session does not wait for what becomes of the key.
+    /// Handles the key of a newly paired peer at `address`, without delaying its session.
     pub fn paired(&self, key: PublicKey, address: &str) {
         if self.remember == Remember::Never || self.list.permits(&key) {
             return;
@@ -59,7 +59,7 @@ impl Memory {
         if self.remember == Remember::Always {
             add(&list, &key, &address);
         } else if question.as_ref().is_some_and(|question| !question.is_finished()) {
-            // Two questions at one terminal would take each other's answers.
+            // Two questions at one terminal would read each other's answers.
             unanswered();
             tell_how(&key, &address);
         } else if let Some(terminal) = Terminal::open().filter(Terminal::is_in_foreground) {
@@ -83,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// The session of a peer that has paired has ended. A user who was away when it began may be back.
+    /// Asks an unanswered question again at the end of the peer's session: the user may be back by then.
     pub fn ended(&self, key: PublicKey, address: &str) {
         let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = unanswered.remove(&key.fingerprint().to_string());
@@ -93,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Waits for the answer to a question that is open, which does not take longer than `ANSWER_MAX`.
+    /// Waits for the answer to an open question, at most `ANSWER_MAX`.
     pub async fn settle(&self) {
         let question = self.question.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(question) = question
@@ -104,7 +104,7 @@ impl Memory {
     }
 }
 
-/// Note with the key to add, for a user that cannot be asked.
+/// Prints the key to add by hand, for a user that cannot be asked.
 fn tell_how(key: &PublicKey, address: &str) {
     output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
 }
@@ -113,7 +113,7 @@ fn ask(key: &PublicKey, address: &str, mut terminal: Terminal) -> io::Result<Opt
     prompt::shall_remember(address, &key.fingerprint(), &mut terminal, |terminal| terminal.has_line_within(ANSWER_MAX))
 }
 
-/// Adds the key and says so.
+/// Adds the key to the list and reports it.
 fn add(list: &AuthorizedList, key: &PublicKey, address: &str) {
     let shown = list.path().map(|path| printable(&path.to_string_lossy())).unwrap_or_default();
     match list.add(key, &format!("paired by code from {address}")) {

@@ -1,18 +1,17 @@
 //! Access control of a listener: `receive`, `send --listen` and `perf server` admit by the same rules.
 //!
-//! [`Ways`] are what the command line and the configuration directory allow, made before anything listens; an
-//! [`Admission`] applies them to each connection, before the connection gets to the disk or to anything else. Admitted
-//! is, on a sealed connection, a peer
+//! [`Ways`] are the rules that the command line and the configuration directory set, fixed before anything listens; an [`Admission`]
+//! applies them to each connection before it can touch the disk. An encrypted connection admits a peer
 //!
-//! - that has the pre-shared key, which the handshake has proven;
-//! - whose static key, which the handshake has proven, is authorized;
+//! - that has the pre-shared key, as the handshake proves;
+//! - whose static key is authorized, as the handshake proves;
 //! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
 //!   listener is the right one;
-//! - whose key has paired before, to resume what it began then ([`pairs`]);
-//! - with any key, if everyone is admitted.
+//! - whose key has paired before, to resume the transfer that it began then ([`pairs`]);
+//! - with any key, under `--allow-any`.
 //!
-//! With neither codes nor everyone admitted, the handshake itself refuses other keys ([`Ways::peer_key`]). A caller
-//! asks for pairing in its first bytes (`spec/file-transfer.md` §1).
+//! Without codes and `--allow-any`, the handshake itself refuses other keys ([`Ways::peer_key`]). A caller asks for pairing in its first
+//! bytes (`spec/file-transfer.md` §1).
 
 pub mod codes;
 pub mod memory;
@@ -52,27 +51,27 @@ use crate::{listening, output};
 pub struct Ways {
     /// This side's key.
     pub own: StaticKey,
-    /// Key by which it tells peers after a restart that their sessions are gone; `None` if no such key can be kept.
+    /// Key for stateless resets after a restart; `None` if it cannot be stored.
     pub reset_key: Option<ResetKey>,
-    /// Admits peers that have it.
+    /// Secret that admits every peer holding it.
     pub pre_shared: Option<PreSharedKey>,
-    /// Admits these.
+    /// Static keys that are admitted.
     pub authorized: Arc<AuthorizedList>,
-    /// Admits everyone.
+    /// Admit every peer.
     pub any: bool,
-    /// Admits a peer that gives the code.
+    /// Admit a peer that gives the one-time code.
     pub codes: bool,
-    /// Rule for authorizing such a peer from then on.
+    /// Rule for authorizing a peer that has paired by code.
     pub remember: Remember,
-    /// Admits such a peer again, to resume what it has begun; `None` if nothing can be resumed.
+    /// Peers that may resume what they began after pairing by code; `None` if nothing can be resumed.
     pub pairs: Option<Arc<Pairs>>,
 }
 
 impl Ways {
-    /// The ways that the arguments name; `None` if the connections are not to be encrypted. A code is the default if `on_terminal`.
+    /// Builds the rules from the arguments; `None` if connections are plaintext. With `on_terminal`, one-time codes are the default.
     ///
     /// # Errors
-    /// A file cannot be used, or nobody could be admitted.
+    /// Fails if a file cannot be used, or if no peer could be admitted.
     pub fn prepare(args: &AdmissionArgs, path: &PathArgs, on_terminal: bool) -> anyhow::Result<Option<Self>> {
         if path.insecure_flag().is_some() {
             return Ok(None);
@@ -81,7 +80,7 @@ impl Ways {
         let named = args.authorized_keys.as_deref();
         let (list, must_exist) = (named.map_or_else(|| directory.authorized_keys(), Path::to_owned), named.is_some());
         directory.check()?;
-        // The first peer to be remembered may be the first line of the file.
+        // With `--remember`, the first remembered peer may become the first line of a new file.
         let authorized = AuthorizedList::open(&list, must_exist && !args.remember)?;
         let pre_shared = args.psk_file.as_deref().map(load_psk).transpose()?;
         let asked_for = pre_shared.is_some() || args.authorized_keys.is_some() || args.allow_any;
@@ -98,7 +97,7 @@ impl Ways {
         };
         let own = load_or_create(&directory)?.key;
         let reset_key = match load_or_create_reset_key(&directory) {
-            // A directory that cannot be written may still have the key of this user, which is all that a listener cannot do without.
+            // An unwritable directory may still hold this user's key, and a listener needs nothing else from it.
             Err(error @ IdentityError::Io { .. }) => {
                 output::note(&format!("after a restart, senders and receivers notice it only by silence: {error}"));
                 None
@@ -123,7 +122,7 @@ impl Ways {
         io::stderr().is_terminal()
     }
 
-    /// Keys that the handshake lets pass.
+    /// Keys that the handshake accepts.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         if self.codes || self.any {
@@ -135,23 +134,23 @@ impl Ways {
     }
 }
 
-/// Reason to admit a peer.
+/// Reason for which a peer was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The pre-shared key.
     PreShared,
-    /// Its key is authorized.
+    /// The peer's key is authorized.
     Key,
-    /// A one-time code.
+    /// The peer gave the one-time code.
     Code,
-    /// A code that has served, for what that has begun.
+    /// The peer paired earlier by code and resumes its transfer.
     Pair,
-    /// Everyone is.
+    /// Every peer is admitted.
     Any,
 }
 
 impl By {
-    /// Its name for people and for JSON.
+    /// Name of the reason, for text and JSON output.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -164,24 +163,24 @@ impl By {
     }
 }
 
-/// A peer was not admitted.
+/// Reason for which a peer was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdmitted {
-    /// It went away, or said nothing, before its first bytes: not worth a line.
+    /// The peer left or stayed silent before its first bytes; not logged.
     #[error("it said nothing")]
     Silent,
-    /// The connection has no seal, so nothing is known of the peer.
+    /// The connection is plaintext, so the peer has no proven key.
     #[error("the connection is not encrypted")]
     Unsealed,
-    /// Its key is not known here and it did not try a code.
+    /// The peer's key is unknown and the peer tried no code.
     #[error("it has no code, and its key {0} is not authorized; to admit it, add that to authorized_keys")]
     Unknown(String),
-    /// It tried a code.
+    /// The peer tried a code and failed.
     #[error(transparent)]
     Pairing(PairingError),
 }
 
-/// Admits peers.
+/// Admission control of a listener.
 #[derive(Debug)]
 pub struct Admission {
     ways: Ways,
@@ -194,11 +193,10 @@ pub struct Admission {
 type Herald = Box<dyn Fn(News) + Send + Sync>;
 
 impl Admission {
-    /// Begins to admit to a listener that others reach at `place`, and says how one is admitted. With `once` a code that was used is
-    /// not followed by another.
+    /// Starts admission for a listener at `place` and prints how a peer can be admitted. With `once`, a used code is not replaced.
     ///
     /// # Errors
-    /// No code can be made for want of random numbers.
+    /// Fails if the system has no random numbers for a code.
     pub fn open(ways: Ways, place: &str, service: Service, once: bool, json: bool) -> anyhow::Result<Self> {
         if !json {
             output::note(&format!("this side's key is {}", ways.own.public().fingerprint()));
@@ -209,14 +207,14 @@ impl Admission {
         let command = listening::call(service, place);
         let herald: Herald = Box::new(move |news| announce(&news, &command, json));
         let desk = if ways.codes { Some(CodeDesk::open(once, herald)?) } else { None };
-        // A program which reads along does not answer questions.
+        // With `--json`, standard output feeds a program, which answers no questions.
         let remember = if json && ways.remember == Remember::Ask { Remember::Never } else { ways.remember };
         let memory = Memory::new(Arc::clone(&ways.authorized), remember);
         Ok(Self { ways, desk, memory, service, json })
     }
 
-    /// True if wrong guesses have used up all codes, and nothing else admits anybody. A list of keys alone never closes: one
-    /// that is empty or cannot be used now may be mended while the listener runs.
+    /// True if wrong guesses have used up all codes and there is no other way in. A listener with a list of keys never closes: the list can
+    /// be repaired while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let is_paired = self.ways.pairs.as_ref().is_some_and(|pairs| !pairs.is_empty());
@@ -224,11 +222,11 @@ impl Admission {
         !others && self.desk.as_ref().is_some_and(CodeDesk::is_closed)
     }
 
-    /// Decides about one connection, tells its peer if it is turned away, and says what was decided. Calls `speaks` when
-    /// the peer has said its first words. May be dropped at any time: the peer is not admitted then.
+    /// Decides about one connection, notifies a rejected peer, and reports the decision. Calls `speaks` at the peer's first bytes.
+    /// Cancel-safe: a dropped call admits nobody.
     ///
     /// # Errors
-    /// It is not admitted.
+    /// Fails if the peer is not admitted.
     pub async fn admit<T: Transport>(
         &self,
         transport: T,
@@ -264,14 +262,14 @@ impl Admission {
         decided
     }
 
-    /// The session of a peer has ended, that was admitted `by` this: a question that nobody has answered is asked once more.
+    /// Ends the session of a peer admitted for reason `by`: an unanswered question about its key is asked again.
     pub fn ended(&self, key: Option<PublicKey>, by: Option<By>, peer: &str) {
         if let (Some(key), Some(By::Code | By::Pair)) = (key, by) {
             self.memory.ended(key, peer);
         }
     }
 
-    /// Waits for the answers to questions about peers, within their time.
+    /// Waits for open questions about peers, for their time limit at most.
     pub async fn settle(&self) {
         self.memory.settle().await;
     }
@@ -285,7 +283,7 @@ impl Admission {
             return match self.pair(&mut opening, &seal).await {
                 Ok(()) => Ok((opening, By::Code)),
                 Err(error) => {
-                    // Dropped at once, the connection would be reset before the peer has read why.
+                    // An immediate drop would reset the connection before the peer has read the reason.
                     let _ = timeout(CLOSE_WAIT_MAX, opening.shutdown()).await;
                     Err(NotAdmitted::Pairing(error))
                 }
@@ -303,7 +301,7 @@ impl Admission {
         Err(NotAdmitted::Unknown(key))
     }
 
-    /// Any pattern of the handshake will do: its hash is of this connection alone, and the pairing is bound to it.
+    /// Pairs a caller. Every handshake pattern is safe here: pairing is bound to the handshake hash, which is unique to the connection.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
             Some(desk) => {
@@ -316,7 +314,7 @@ impl Admission {
 
     fn without_code(&self, seal: &Seal) -> Option<By> {
         match seal.peer {
-            // The handshake has proven that the peer has it.
+            // The handshake has already proven that the peer has the pre-shared key.
             None => self.ways.pre_shared.is_some().then_some(By::PreShared),
             Some(key) if self.ways.authorized.permits(&key) => Some(By::Key),
             Some(_) if self.ways.any => Some(By::Any),
@@ -335,7 +333,7 @@ fn announce(news: &News, command: &str, json: bool) {
             return;
         }
     };
-    // On the command line itself other users of that machine could see the code.
+    // As an argument, the code would be visible to other users of the caller's machine.
     let command = format!("{command} --code -");
     if json {
         output::json(&json!({
@@ -354,7 +352,7 @@ fn announce(news: &News, command: &str, json: bool) {
     output::always(&format!("    {command}\n"));
 }
 
-/// Fate of a code, for the note to the user.
+/// Phrase for the user about the code that ended.
 const fn fate(why: Refusal) -> &'static str {
     match why {
         Refusal::Used => "was used",

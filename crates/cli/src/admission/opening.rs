@@ -1,4 +1,4 @@
-//! Looking at a connection's first bytes without taking them.
+//! Inspection of a connection's first bytes without consuming them.
 
 use std::io;
 use std::pin::Pin;
@@ -12,26 +12,26 @@ use dfcp_files::transport::{PathSample, Streams, Transport};
 use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.
+/// Connection whose first bytes may have been inspected; later reads return them again.
 #[derive(Debug)]
 pub struct Opening<T> {
     first: [u8; PREAMBLE_BYTES],
-    /// Bytes of `first` that were filled, and those of them that were handed on.
+    /// Number of bytes in `first` that are filled; the field below counts those already returned to readers.
     filled: usize,
     given: usize,
     transport: T,
 }
 
 impl<T: Transport> Opening<T> {
-    /// Nothing was read yet.
+    /// Wraps a connection from which nothing has been read.
     pub fn new(transport: T) -> Self {
         Self { first: [0; PREAMBLE_BYTES], filled: 0, given: 0, transport }
     }
 
-    /// Waits for the first bytes and shows them. To be called before anything is read.
+    /// Waits for the first bytes and returns them without consuming. Call before any read.
     ///
     /// # Errors
-    /// The connection's; `UnexpectedEof` if it ends before.
+    /// Passes on the connection's error; `UnexpectedEof` if it ends before.
     pub async fn peek(&mut self) -> io::Result<[u8; PREAMBLE_BYTES]> {
         self.transport.read_exact(&mut self.first).await?;
         self.filled = PREAMBLE_BYTES;

@@ -1,8 +1,9 @@
-//! Transfers which codes have begun: the pair that a code has made may resume what it has begun, and do nothing else.
+//! Transfers begun after pairing by code: the paired key may resume them, and do nothing else.
 //!
-//! A code works once, and an interrupted transfer should not need another person on the telephone. So a listener remembers the key that has
-//! paired and what it has begun, until that is complete, for a day at most, or until `dfcp receive --forget`. Of a receiver that is in a file,
-//! which is read whenever it counts (`spec/pairing.md` \[pair-6\], \[pair-8\], \[pair-9\]): a receiver that is started again knows it, and one that runs has forgotten it as soon as the file has.
+//! A code works once, and an interrupted transfer should not need a second code. So a listener remembers the paired key and the transfers
+//! it began until they are complete, for a day at most, or until `dfcp receive --forget`. A receiver keeps this list in a file and rereads
+//! it before every decision (`spec/pairing.md` \[pair-6\], \[pair-8\], \[pair-9\]): a restart keeps the list, and a deletion takes effect
+//! at once in a running receiver.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -23,38 +24,38 @@ use crate::output;
 #[derive(Debug)]
 pub struct Pairs {
     place: Place,
-    /// Keys that have paired since it was started.
+    /// Keys that have paired since this listener started.
     keys: Mutex<BTreeSet<String>>,
-    /// The last sentence about the file.
+    /// Last reported error about the file.
     trouble: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
 enum Place {
-    /// The list of a receiver, for this directory.
+    /// A receiver's list, limited to one output directory.
     File { list: PairedTransfers, output: Hashed },
-    /// The list of a sender, which has nothing to resume once it has ended.
+    /// A sender's list, kept in memory: nothing can be resumed after the sender ends.
     Memory(Mutex<Vec<PairedTransfer>>),
 }
 
 impl Pairs {
-    /// Pairs of a receiver with this configuration, for the directory at `output`.
+    /// Opens a receiver's list in the configuration directory, for transfers into `output`.
     ///
     /// # Errors
-    /// The directory cannot be used.
+    /// Fails if `output` cannot be inspected.
     pub fn of_receiver(directory: &ConfigDir, output: &Path) -> io::Result<Arc<Self>> {
         let place = Place::File { list: PairedTransfers::of(directory), output: which(output)? };
         Ok(Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() }))
     }
 
-    /// Pairs of a sender: it always sends the same.
+    /// Creates a sender's list. Every caller gets the same files, so no names are recorded.
     #[must_use]
     pub fn of_sender() -> Arc<Self> {
         let place = Place::Memory(Mutex::default());
         Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() })
     }
 
-    /// A peer has paired by a code.
+    /// Records that a peer has paired by code.
     pub fn paired(&self, key: &PublicKey, peer: &str) {
         let key = key.fingerprint().to_string();
         let mut keys = self.keys();
@@ -62,7 +63,7 @@ impl Pairs {
             keys.insert(key.clone());
         }
         drop(keys);
-        // The list has whole seconds, and by these its entries are found again.
+        // The file stores whole seconds, and entries are looked up by that time.
         let now = SystemTime::now();
         let output = match &self.place {
             Place::File { output, .. } => output.clone(),
@@ -76,13 +77,13 @@ impl Pairs {
         }
     }
 
-    /// True if it has paired with this listener before, whatever has become of that.
+    /// True if this key has paired with this listener before, whatever became of the transfer.
     #[must_use]
     pub fn has_paired(&self, key: &PublicKey) -> bool {
         self.keys().contains(&key.fingerprint().to_string()) || self.permits(key)
     }
 
-    /// True if a peer with this key has begun something by a code that is not complete.
+    /// True if this key began an incomplete transfer after pairing by code.
     #[must_use]
     pub fn permits(&self, key: &PublicKey) -> bool {
         match &self.place {
@@ -91,13 +92,13 @@ impl Pairs {
         }
     }
 
-    /// True if nobody may resume anything.
+    /// True if no peer can resume a transfer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// The names that a peer may store which was admitted `by` this.
+    /// File names that a peer admitted for reason `by` may store.
     #[must_use]
     pub fn scope(self: &Arc<Self>, key: Option<PublicKey>, by: Option<By>) -> Arc<Scope> {
         Arc::new(match (key, by) {
@@ -110,7 +111,7 @@ impl Pairs {
         })
     }
 
-    /// All files of a peer's session are complete: it may not resume them any more.
+    /// Removes a peer's right to resume after all files of its session are complete.
     pub fn complete(&self, key: Option<PublicKey>, begun: &BTreeSet<Hashed>) {
         let Some(key) = key.map(|key| key.fingerprint().to_string()).filter(|_| !self.is_empty()) else { return };
         let is_over = |it: &PairedTransfer| {
@@ -119,7 +120,7 @@ impl Pairs {
         self.told(self.change(SystemTime::now(), |all| all.retain(|transfer| !is_over(transfer))));
     }
 
-    /// Notes what the newest code of this key has begun. One that was forgotten meanwhile stays so.
+    /// Records the files begun under this key's newest code, unless that entry was forgotten meanwhile.
     fn begun(&self, key: &PublicKey, begun: &BTreeSet<Hashed>) {
         let key = key.fingerprint().to_string();
         let note = |all: &mut Vec<PairedTransfer>| {
@@ -142,7 +143,7 @@ impl Pairs {
         all
     }
 
-    /// Those of this listener.
+    /// Entries of this listener.
     fn all(&self) -> Vec<PairedTransfer> {
         let now = SystemTime::now();
         let mut all = match &self.place {
@@ -174,7 +175,7 @@ impl Pairs {
         }
     }
 
-    /// Tells of trouble with the file once. Nobody is admitted by a file that cannot be used.
+    /// Reports an error of the file once. An unusable file admits nobody.
     fn told<T>(&self, result: Result<T, IdentityError>) -> Option<T> {
         let mut trouble = lock(&self.trouble);
         match result {
@@ -202,7 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The directory at this path, and no other that gets its name later.
+/// Identity of the directory at `output`; a later directory of the same name has another identity.
 fn which(output: &Path) -> io::Result<Hashed> {
     let real = output.canonicalize()?;
     let which = which_inode(&real.metadata()?);
@@ -215,7 +216,7 @@ fn which_inode(there: &Metadata) -> Vec<u8> {
     [there.dev(), there.ino()].into_iter().flat_map(u64::to_be_bytes).collect()
 }
 
-/// Such numbers are not to be had everywhere.
+/// Inode numbers do not exist on every system.
 #[cfg(not(unix))]
 fn which_inode(_: &Metadata) -> Vec<u8> {
     Vec::new()
@@ -253,7 +254,7 @@ mod tests {
         RelativeName::parse(text.as_bytes()).unwrap()
     }
 
-    /// A session by a code of key 1 into `one`, that begins `photos` and `film` and breaks.
+    /// Session by a code of key 1 into `one`: begins `photos` and `film`, then breaks.
     fn broken(site: &Site) {
         let pairs = site.pairs("one");
         pairs.paired(&key(1), "it");
@@ -268,7 +269,7 @@ mod tests {
     fn the_pair_goes_on_with_what_it_has_begun_there_and_nobody_with_anything_else() {
         let site = site();
         broken(&site);
-        // The receiver was started again.
+        // A second receiver process reads the same file.
         let pairs = site.pairs("one");
         assert!(pairs.permits(&key(1)) && pairs.has_paired(&key(1)));
         assert!(!pairs.permits(&key(2)), "another key");
@@ -282,7 +283,7 @@ mod tests {
             let refused = scope.admit(name(other)).unwrap_err();
             assert!(refused.sentence.contains("new code"), "{other}: {refused}");
         }
-        // Nothing that it does makes it more.
+        // The names of the first session stay the only ones.
         assert_eq!(pairs.names(&key(1)).len(), 2);
     }
 
@@ -313,7 +314,7 @@ mod tests {
         assert!(!pairs.permits(&key(1)), "at once, also where it runs");
     }
 
-    /// The code session goes on while somebody forgets: what it begins later must not bring it back.
+    /// A session continues while `--forget` runs: files begun later must not restore the entry.
     #[test]
     fn what_was_forgotten_does_not_come_back() {
         let site = site();
@@ -334,7 +335,7 @@ mod tests {
         assert!(!pairs.permits(&key(1)) && pairs.has_paired(&key(1)));
     }
 
-    /// As when the disk is full: the transfer goes on, and only needs another code after an interruption.
+    /// With a full disk the transfer continues, and only needs a new code after an interruption.
     #[test]
     fn what_cannot_be_kept_admits_nobody() {
         let site = site();

@@ -1,4 +1,4 @@
-//! Admission over streams in memory which pose as sealed connections.
+//! Admission tests over in-memory streams that pose as encrypted connections.
 
 use std::sync::{Arc, Mutex};
 
@@ -54,7 +54,7 @@ pub(crate) fn key(seed: u8) -> PublicKey {
 pub(crate) fn ways() -> Ways {
     let content = format!("{} a friend\n", key(1));
     let folder = tempfile::tempdir().unwrap();
-    // It is made for its owner alone, under any umask.
+    // The directory is created with mode 0700 under any umask.
     let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
     directory.create().unwrap();
     let mut file = tempfile::NamedTempFile::new_in(directory.path()).unwrap();
@@ -71,12 +71,12 @@ pub(crate) fn ways() -> Ways {
     }
 }
 
-/// An admission which keeps its codes for the test.
+/// Admission whose code events are collected for the test.
 pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     admission_to(Service::Files, ways)
 }
 
-/// The admission of a listener for this service, and its news.
+/// Admission of a listener for `service`, with its collected code events.
 pub(crate) fn admission_to(service: Service, ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
@@ -94,7 +94,7 @@ pub(crate) fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {
     told.lock().unwrap().iter().filter_map(of).collect()
 }
 
-/// Another code than `code`.
+/// Any code that differs from `code`.
 pub(crate) fn other(code: &Code) -> Code {
     let candidates = [Code::from_bits(0), Code::from_bits(1)];
     candidates.into_iter().find(|candidate| candidate != code).unwrap()
@@ -106,7 +106,7 @@ pub(crate) fn connection(peer: Option<PublicKey>) -> (DuplexStream, Sealed) {
     (ours, Sealed(theirs, Seal { pattern, peer, pre_shared: None, handshake_hash: HASH, cipher: Cipher::Aes128Gcm }))
 }
 
-/// A peer with `key` which sends a preamble: by what it gets in, or what it is told.
+/// Connects a peer with `key` that sends a preamble; returns the reason it was admitted for, or the message it received.
 async fn knock(admission: &Admission, key: Option<PublicKey>) -> Result<By, String> {
     let (mut ours, theirs) = connection(key);
     ours.write_all(&Service::Files.preamble()).await.unwrap();
@@ -128,7 +128,7 @@ async fn knock(admission: &Admission, key: Option<PublicKey>) -> Result<By, Stri
     }
 }
 
-/// A sender with `code`, and whatever key: what the receiver decides and what the sender learns.
+/// Pairs a sender that has `code` and a random key; returns the receiver's decision and the sender's result.
 async fn try_code(admission: &Admission, code: &Code) -> (Result<By, String>, Result<(), PairingError>) {
     let (mut ours, theirs) = connection(Some(key(2)));
     let sender = async {
@@ -215,7 +215,7 @@ async fn three_wrong_guesses_void_a_code_and_too_many_end_it() {
 #[tokio::test(start_paused = true)]
 async fn wrong_guesses_count_over_codes_which_were_used_or_have_expired() {
     let (admission, told) = admission(Ways { codes: true, authorized: Arc::default(), ..ways() });
-    // One guess fewer than voids a code, so none ever is.
+    // One guess fewer than the limit, so no code becomes void.
     for wrong in 1..=PAIRING_WRONG_MAX {
         assert!(!admission.is_closed(), "after {} wrong guesses", wrong - 1);
         let (code, _) = codes(&told).last().unwrap().clone();
@@ -258,7 +258,7 @@ async fn a_code_pairs_over_any_handshake_and_over_no_other_connection() {
 async fn a_run_which_is_dropped_leaves_no_void_code_behind() {
     let (admission, told) = admission(Ways { codes: true, ..ways() });
     let (code, _) = codes(&told)[0].clone();
-    // Too small for a frame, and the sender does not read the receiver's confirmation.
+    // The buffer is smaller than a frame, and the sender does not read the receiver's confirmation.
     let (mut ours, theirs) = duplex(39);
     let sealed = Sealed(theirs, connection(Some(key(2))).1.1);
     let sender = async {

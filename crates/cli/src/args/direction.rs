@@ -1,4 +1,4 @@
-//! The calling side of a file transfer, and the consequences of that choice.
+//! Validation of which side calls, and of the options that depend on it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::peers::only_of_listeners;
 use super::{FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
 
 impl SendArgs {
-    /// Without `--listen` the last argument is the peer.
+    /// Checks the arguments; without `--listen`, takes the peer from the end of the files.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let listens = self.listen.is_some();
         self.peers.check(listens)?;
@@ -44,7 +44,7 @@ impl SendArgs {
                 printable_path(last)
             ));
         }
-        // `--listen film.mkv`: it has taken a file for where to listen.
+        // In `--listen film.mkv`, clap takes the file for the listening address.
         let usual_port = format!(":{FILES_PORT}");
         if let ListenArg::At(place) = listen
             && let Some(host) = place.strip_suffix(&usual_port)
@@ -58,11 +58,11 @@ impl SendArgs {
     }
 }
 
-/// The next step where files or the receiver are missing.
+/// Hint shown where files or the receiver are missing.
 const WHERE_TO: &str =
     "give the files, and behind them the receiver as HOST or HOST:PORT, or --listen for the receiver to call";
 
-/// The receiver, which is the last argument. A port makes it certain that it is no file; without one, what exists is a file.
+/// Interprets the last argument as the receiver. A HOST:PORT is always a receiver; without a port, an existing path is a file.
 fn receiver(last: &Path) -> Result<String, String> {
     let shown = printable_path(last);
     let text = last.to_str().unwrap_or_default();
@@ -80,7 +80,7 @@ fn receiver(last: &Path) -> Result<String, String> {
 }
 
 impl SendArgs {
-    /// Why nothing can go on after the connection is lost, if so.
+    /// Reason why a lost connection cannot be resumed, if any.
     #[must_use]
     pub fn why_not_again(&self) -> Option<&'static str> {
         if self.files.iter().any(|file| file.as_os_str() == STANDARD_STREAM) {
@@ -93,11 +93,11 @@ impl SendArgs {
     }
 }
 
-/// Without keys another host could be the one that answers.
+/// Without keys, a different host could answer the second call.
 const UNKNOWN_PEER: &str = "without encryption a peer is not known again after a lost connection";
 
 impl ReceiveArgs {
-    /// Why nothing can go on after the connection is lost, if so.
+    /// Reason why a lost connection cannot be resumed, if any.
     #[must_use]
     pub fn why_not_again(&self) -> Option<&'static str> {
         if self.output.as_os_str() == STANDARD_STREAM {
@@ -108,7 +108,7 @@ impl ReceiveArgs {
         self.path.insecure_flag().map(|_| UNKNOWN_PEER)
     }
 
-    /// It listens unless it does something else.
+    /// Checks the arguments; the receiver listens unless another mode is requested.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let calls = self.from.is_some();
         if !calls && !self.partials && !self.forget && self.listen.is_none() {

@@ -1,4 +1,4 @@
-//! Properties of an emulated path, in the syntax of command lines.
+//! Properties of an emulated path, in command-line syntax.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use crate::units;
 mod events;
 mod trace;
 
-/// Packets that may wait unless told otherwise.
+/// Default queue limit, in packets.
 const QUEUE_PACKETS: usize = 1000;
 
-/// An emulated path: what plans of `dfcp lab` say in `[topology]`, in words of the command line.
+/// Emulated path: the command-line form of `[topology]` in plans of `dfcp lab`.
 #[derive(Args, Clone, Debug)]
 pub struct LinkArgs {
     /// Share of packets lost behind the bottleneck, for example 10% or 0.1
@@ -37,7 +37,7 @@ pub struct LinkArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
     pub delay: Duration,
 
-    /// Up to this much more delay, at random; the order is kept
+    /// Random extra delay up to this much; packets stay in order
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
     pub jitter: Duration,
 
@@ -45,34 +45,34 @@ pub struct LinkArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
     pub batch: Duration,
 
-    /// Rate of the bottleneck in IP bytes, for example 100mbit; unlimited if not given
+    /// Rate of the bottleneck in IP bytes, for example 100mbit [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<u64>,
 
-    /// Rate up, from the client to the other end, where it is another one; --rate is then that down
+    /// Upstream rate (client to server), if it differs; --rate is then the downstream rate
     #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "up_trace")]
     pub up_rate: Option<u64>,
 
-    /// Recorded rate up, in the format of mahimahi (mm-link): on each line the millisecond at which a packet of 1500 bytes may leave,
-    /// repeated at the end. Down the rate is --rate, or the mean of the trace
+    /// Recorded upstream rate, in the format of mahimahi (mm-link): each line is the millisecond at which a packet of 1500 bytes may leave,
+    /// and the trace repeats. The downstream rate is --rate, or the mean of the trace
     #[arg(long, value_name = "FILE")]
     pub up_trace: Option<PathBuf>,
 
-    /// Recorded rate down
+    /// Recorded downstream rate, in the same format
     #[arg(long, value_name = "FILE")]
     pub down_trace: Option<PathBuf>,
 
-    /// Packets that may wait for the bottleneck, the kind of queue, or both: 500, drr, fq-codel:500. Kinds are fifo, drr,
-    /// sfq, wfq, codel, fq-codel and red; without a kind it is fifo. The last three mark packets with ECN instead of dropping them
+    /// Queue in front of the bottleneck: its length in packets, its kind, or both (500, drr, fq-codel:500). Kinds are fifo (default), drr,
+    /// sfq, wfq, codel, fq-codel and red; the last three mark ECN-capable packets instead of dropping them
     #[arg(long, value_name = "[KIND:]PACKETS", default_value_t = QueueArg::default())]
     pub queue: QueueArg,
 
-    /// Drop what a token bucket of this many full packets has no tokens for; it fills at --policer-rate, or at --rate and then stands
-    /// instead of the queue
+    /// Drop packets for which a token bucket of this many full packets has no tokens. The bucket fills at --policer-rate, or at --rate, and
+    /// then replaces the queue
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     pub policer_packets: Option<u32>,
 
-    /// Rate of the policer in IP bytes, which then stands in front of the queue of --rate
+    /// Rate of the policer in IP bytes; the policer then precedes the queue of --rate
     #[arg(long, value_name = "RATE", value_parser = units::rate, requires = "policer_packets")]
     pub policer_rate: Option<u64>,
 
@@ -88,43 +88,43 @@ pub struct LinkArgs {
     #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
     pub corrupt: f64,
 
-    /// Directions in which packets are lost, delayed at random, batched, policed, reordered, duplicated and corrupted: up is from the
-    /// client to the other end. Rates, queues and --delay are on both
+    /// Directions to which loss, jitter, batching, policing, reordering, duplication and corruption apply; up is client to server. Rates,
+    /// queues and --delay always apply to both
     #[arg(long, value_name = "up|down|both", value_parser = ways, default_value = "both")]
     pub ways: Ways,
 
-    /// A time in which nothing passes, either way: START:LENGTH, for example 10s:500ms; can be given several times
+    /// Outage in both directions: START:LENGTH, for example 10s:500ms; can be given several times
     #[arg(long, value_name = "START:LENGTH")]
     pub outage: Vec<OutageArg>,
 
-    /// Time at which the client gets another port, as behind a NAT that has forgotten it: packets to the old port are lost, and its TCP
-    /// connections end. Can be given several times
+    /// Time at which the client's port changes, as after a NAT rebinding: packets to the old port are lost, and its TCP connections break.
+    /// Can be given several times
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub rebind: Vec<Duration>,
 }
 
-/// An emulated path.
+/// Emulated path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// From the client to the other end, and back.
+    /// Links from client to server, and back.
     pub links: [LinkConfig; 2],
-    /// Its treatment.
+    /// Outages and rebindings.
     pub schedule: Schedule,
 }
 
 /// Directions of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// From the client to the other end.
+    /// From client to server.
     Up,
-    /// The way back.
+    /// From server to client.
     Down,
-    /// The two of them.
+    /// Both directions.
     Both,
 }
 
 impl Ways {
-    /// True for up and down, if that is one of them.
+    /// Membership of up and down, in this order.
     fn each(self) -> [bool; 2] {
         [self != Self::Down, self != Self::Up]
     }
@@ -140,10 +140,10 @@ fn ways(text: &str) -> Result<Ways, String> {
 }
 
 impl LinkArgs {
-    /// The path asked for.
+    /// Builds the path from the arguments.
     ///
     /// # Errors
-    /// No loss process has the loss and burst length asked for, a trace cannot be read, or outages overlap.
+    /// Fails if no loss process has the requested loss and burst length, a trace cannot be read, or outages overlap.
     pub fn path(&self) -> anyhow::Result<Path> {
         let traces = [&self.up_trace, &self.down_trace].map(|file| file.as_deref().map(read_trace).transpose());
         let [up_trace, down_trace] = traces;
@@ -163,7 +163,7 @@ impl LinkArgs {
         Ok(Path { links, schedule: self.schedule(traces)? })
     }
 
-    /// Rates of the two ways at the beginning: as in a plan, a way without one has the mean of the other's trace.
+    /// Initial rates of the two directions. As in a plan, a direction without a rate has the mean of the other's trace.
     fn rates(&self, traces: &[Option<DeliveryTrace>; 2]) -> [Option<u64>; 2] {
         let said = [self.up_rate.or(self.rate), self.rate];
         let first = traces.each_ref().map(|trace| trace.as_ref().map(|trace| trace.rate_bps(TRACE_BIN_DEFAULT, 0)));
@@ -188,7 +188,7 @@ impl LinkArgs {
         }))
     }
 
-    /// One way without impairments.
+    /// Link without impairments, at this rate.
     fn plain(&self, rate_bps: Option<u64>) -> LinkConfig {
         let link = LinkConfig::default()
             .with_delay(self.delay)
@@ -214,7 +214,7 @@ impl LinkArgs {
         link.policed(self.policer_rate, packets).context("--policer-packets needs --rate or --policer-rate")
     }
 
-    /// The bottleneck of each way, as people read it.
+    /// Bottleneck rates of both directions, for display.
     fn describe_rates(&self) -> Option<String> {
         let traced = |file: &Option<PathBuf>| file.as_ref().map(|file| format!("the rates of {}", file.display()));
         let rate = |rate: Option<u64>| rate.map(|bps| units::human_rate(bps as f64));
@@ -240,7 +240,7 @@ impl LinkArgs {
     }
 }
 
-/// A kind of queue, with the parameters that are usual for it.
+/// Queue discipline, with its usual parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueKind {
     /// First in, first out.
@@ -252,9 +252,9 @@ pub enum QueueKind {
     Sfq,
     /// Weighted fair queueing.
     Wfq,
-    /// CoDel, one queue for all flows.
+    /// CoDel with one queue for all flows.
     Codel,
-    /// Flow queues with CoDel.
+    /// FQ-CoDel: a CoDel queue per flow.
     FqCodel,
     /// Random early detection.
     Red,
@@ -288,12 +288,12 @@ impl QueueKind {
     }
 }
 
-/// The queue in front of the bottleneck.
+/// Queue in front of the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueArg {
-    /// In which order packets leave it.
+    /// Queue discipline.
     pub kind: QueueKind,
-    /// Packets that may wait.
+    /// Queue limit in packets.
     pub packets: usize,
 }
 
@@ -339,7 +339,7 @@ impl fmt::Display for QueueArg {
     }
 }
 
-/// One phrase per impairment: `10 % loss, 25 ms delay`.
+/// Writes one phrase per impairment: `10 % loss, 25 ms delay`.
 impl fmt::Display for LinkArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut phrases = Vec::new();
@@ -482,7 +482,7 @@ mod tests {
     fn a_trace_is_the_rate_of_its_way_and_its_mean_that_of_the_other() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("trace");
-        // 2 packets in the first 20 ms of 60, and 4 in all: 800 kbit/s.
+        // The trace has 2 packets in the first 20 ms of 60, and 4 in all: 800 kbit/s.
         std::fs::write(&file, "1\n2\n30\n60\n").unwrap();
         let path = |line: &str| parse(&line.replace("FILE", &file.display().to_string())).unwrap().path();
         let rates = |line: &str| path(line).unwrap().links.map(|link| link.rate_bps);

@@ -6,24 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::place::Place;
 use crate::resolve::resolve;
 
-/// A port of every address of this machine, or of one address, or of what a name stands for.
+/// Listening port at every local address, or at one address or host name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenArg {
-    /// `4433` or `:4433`.
+    /// Port on every local address: `4433` or `:4433`.
     Anywhere(u16),
-    /// `192.0.2.7:4433` or `there.example:4433`.
+    /// Address or host name with a port: `192.0.2.7:4433` or `there.example:4433`.
     At(String),
 }
 
-/// A parser of listening addresses. With only an address or a name, the port is this one.
+/// Parser of listening addresses, with `port` as the default.
 pub fn listen_at(port: u16) -> impl Fn(&str) -> Result<ListenArg, String> + Clone + Send + Sync + 'static {
     move |text| ListenArg::parse(text, Some(port))
 }
 
-/// A place to listen at, with the port.
+/// Parses a listening address that must state its port.
 ///
 /// # Errors
-/// Not such a place.
+/// Fails for any other text.
 pub fn listen_at_port(text: &str) -> Result<ListenArg, String> {
     ListenArg::parse(text, None)
 }
@@ -58,11 +58,10 @@ impl fmt::Display for ListenArg {
 }
 
 impl ListenArg {
-    /// The addresses to be tried one after the other. A port alone is first tried for both versions of IP at once, where the
-    /// carrier has sockets for both.
+    /// Addresses to try in order. A port alone means a dual-stack socket first, if the carrier has one.
     ///
     /// # Errors
-    /// The name has no address, or there is no such interface.
+    /// Fails if the host name has no address, or the interface does not exist.
     pub async fn addresses(&self, both_versions: bool) -> anyhow::Result<Vec<SocketAddr>> {
         const V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         const V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -9,10 +9,10 @@ use dfcp_framing::messages::Worth;
 /// Default share of messages that should arrive in time, percent.
 const TARGET_DEFAULT_PERCENT: &str = "99.9";
 
-/// Deadline and target.
+/// Deadline and delivery target of messages.
 #[derive(Debug, Clone, Args)]
 pub struct MessageArgs {
-    /// Time after which a message is worthless, counted from its handover, such as 60ms; at most 1h
+    /// Time after which a message is worthless, counted from its submission, such as 60ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Option<Duration>,
     /// Percentage of messages that should arrive in time, 50 to 99.9999: a higher one costs more datagrams
@@ -21,7 +21,7 @@ pub struct MessageArgs {
 }
 
 impl MessageArgs {
-    /// The worth that the options state; `None` without a deadline.
+    /// Value of the messages as the options state it; `None` without a deadline.
     pub fn worth(&self) -> Option<Worth> {
         self.deadline.map(|within| Worth { within, target_ppm: self.target })
     }
@@ -36,10 +36,10 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
     time(text, MESSAGE_INTERVAL_MAX).ok_or_else(|| "expected a time such as 4ms, from 1us to 1min".to_owned())
 }
 
-/// Time for which messages are worth something.
+/// Parses a message deadline.
 ///
 /// # Errors
-/// Not such a time.
+/// Fails if the time is invalid or out of range.
 pub fn within(text: &str) -> Result<Duration, String> {
     time(text, MESSAGE_WITHIN_MAX).ok_or_else(|| "expected a time such as 60ms, from 1us to 1h".to_owned())
 }
@@ -48,10 +48,10 @@ fn time(text: &str, most: Duration) -> Option<Duration> {
     crate::units::duration(text).ok().filter(|time| (Duration::from_micros(1)..=most).contains(time))
 }
 
-/// The share that should arrive in time, from percent into parts per million.
+/// Parses a percentage into parts per million.
 ///
 /// # Errors
-/// Not such a percentage.
+/// Fails if the percentage is invalid or out of range.
 pub fn target_ppm(text: &str) -> Result<u32, String> {
     let percent: Option<f64> = text.trim_end_matches('%').trim_end().parse().ok();
     let percent = percent.filter(|percent| (50.0..=99.9999).contains(percent));

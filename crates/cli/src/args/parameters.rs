@@ -8,26 +8,26 @@ use dfcp::classic::{Parameter, ParameterError};
 
 use crate::units;
 
-/// A tick of the token bucket, s (`spec/protocol.md` [rate-3]).
+/// Tick of the token bucket, s (`spec/protocol.md` [rate-3]).
 const TICK_S: f64 = 4e-3;
 
-/// `--set`, of the commands that measure.
+/// Option `--set` of the measuring commands.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ParameterArgs {
-    /// Set a parameter of thesis table 3.2; can be repeated. Where data is sent: coding, and maxtokens, numtokens, inctokens and
-    /// inttokens, the token bucket, which takes the place of the default rate (--set inctokens=52428 --set maxtokens=104856). Where
-    /// data is received: redundancy (--set redundancy=70000) and decoding. On both sides: window-size
-    // clap drops a requirement which conflicts with another flag that was given.
+    /// Set a parameter of thesis table 3.2; can be repeated. On the sending side: coding, and the token bucket (maxtokens, numtokens,
+    /// inctokens, inttokens), which replaces the default rate (--set inctokens=52428 --set maxtokens=104856). On the receiving side:
+    /// redundancy (--set redundancy=70000) and decoding. On both sides: window-size
+    // clap ignores `requires` if the required flag conflicts with another given flag.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     #[arg(requires = "insecure_classic", conflicts_with = "insecure_plaintext")]
     pub set: Vec<(Parameter, u64)>,
 }
 
-/// The parameters that classic connections start with. Each has one value: the last one given.
+/// Initial parameters of classic connections; the last value of each wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters(BTreeMap<Parameter, u64>);
 
-/// The thesis's token bucket (§3.12.2), where the parameters switch it on.
+/// Token bucket of the thesis (§3.12.2), if the parameters enable it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TokenBucket {
     maxtokens: u64,
@@ -36,10 +36,10 @@ struct TokenBucket {
 }
 
 impl ParameterArgs {
-    /// The parameters given.
+    /// Validated parameters.
     ///
     /// # Errors
-    /// Those of the token bucket are incomplete, so that they would limit nothing.
+    /// Fails if the token bucket is incomplete and would limit nothing.
     pub fn parameters(&self) -> anyhow::Result<Parameters> {
         let parameters = Parameters(self.set.iter().copied().collect());
         let tokens = [Parameter::Maxtokens, Parameter::Numtokens, Parameter::Inctokens, Parameter::Inttokens];
@@ -58,12 +58,12 @@ impl Parameters {
         self.0.get(&parameter).copied()
     }
 
-    /// True if blocks are not encoded here.
+    /// True if this side sends uncoded blocks.
     pub fn is_coding_off(&self) -> bool {
         self.get(Parameter::Coding) == Some(0)
     }
 
-    /// True if blocks are not to be decoded.
+    /// True if received blocks are left undecoded.
     pub fn is_decoding_off(&self) -> bool {
         self.get(Parameter::Decoding) == Some(0)
     }
@@ -82,11 +82,11 @@ impl Parameters {
         })
     }
 
-    /// Sets them in a configuration, except that decoding stays on: what a measurement is asked for has to be decoded before
-    /// its data can be left as they are ([`Transport::stop_decoding`](dfcp_files::transport::Transport::stop_decoding)).
+    /// Sets the parameters in a configuration, with decoding left on: the request of a measurement must be decoded before its data can stay
+    /// undecoded ([`Transport::stop_decoding`](dfcp_files::transport::Transport::stop_decoding)).
     ///
     /// # Errors
-    /// The configuration does not take them.
+    /// Fails if the configuration refuses a value.
     pub fn apply(&self, config: &mut Config) -> Result<(), ParameterError> {
         self.0
             .iter()
@@ -94,7 +94,7 @@ impl Parameters {
             .try_for_each(|(&parameter, &value)| config.set(parameter, value))
     }
 
-    /// For people: `Inctokens 52428, Maxtokens 104856`, or `None` if there are none.
+    /// Parameters for display: `Inctokens 52428, Maxtokens 104856`; `None` without any.
     pub fn describe(&self) -> Option<String> {
         let all: Vec<_> = self.0.iter().map(|(parameter, value)| format!("{} {value}", parameter.name())).collect();
         (!all.is_empty()).then(|| all.join(", "))
@@ -110,13 +110,13 @@ impl Parameters {
         ))
     }
 
-    /// For programs: `{"Inctokens": 52428}`.
+    /// Parameters as JSON: `{"Inctokens": 52428}`.
     pub fn to_json(&self) -> serde_json::Value {
         self.0.iter().map(|(parameter, &value)| (parameter.name(), value)).collect()
     }
 }
 
-/// `NAME=VALUE`, checked as a classic connection would.
+/// Parses `NAME=VALUE`, with the checks of a classic connection.
 fn parameter(text: &str) -> Result<(Parameter, u64), String> {
     let expected = || "expected NAME=VALUE with a whole number, such as redundancy=70000".to_owned();
     let (name, value) = text.split_once('=').ok_or_else(expected)?;

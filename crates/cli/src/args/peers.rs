@@ -1,4 +1,4 @@
-//! The peers of `send` and `receive`, either of which may listen while the other one calls.
+//! Trust and admission options of `send` and `receive`; either command may listen or call.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,25 @@ use dfcp_secure::Fingerprint;
 
 use super::trust::{self, AdmissionArgs, CodeArg, HostArgs};
 
-/// Keys and codes that a listening side admits, or a calling side trusts. The side is known only once all is parsed
-/// (`PeerArgs::check`).
+/// Keys and codes that a listener admits or a caller trusts. The role is known only after parsing (`PeerArgs::check`).
 #[derive(Debug, Clone, Default, Args)]
 pub struct PeerArgs {
-    /// Pair by a one-time code. The side that listens prints one and admits one peer which gives it: there the flag has no
-    /// value, and is the default on a terminal. The side that calls gives the one that was printed, such as 42-otter-violin;
-    /// `-` asks for it on the terminal, or reads it from standard input if that is none: arguments can be seen by others on
-    /// this machine
+    /// Pair by a one-time code. A listener prints the code and admits one peer that gives it; there the flag has no value, and is the
+    /// default on a terminal. A caller gives the printed code, such as 42-otter-violin; `-` asks for it on the terminal, or reads it from
+    /// standard input without one: other users of this machine can see arguments
     #[arg(long, value_name = "CODE", value_parser = code)]
     #[arg(conflicts_with_all = ["no_code", "host_key", "insecure_classic", "insecure_plaintext"])]
     pub code: Option<Option<CodeArg>>,
-    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys. All who have it are one to the other side:
-    /// give each pair of machines a secret of its own
+    /// File with a secret that both sides share, at least 32 random bytes, instead of keys. All holders look alike to the other side: give
+    /// each pair of machines its own secret
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub psk_file: Option<PathBuf>,
-    /// The key which the other side must have: its fingerprint SHA256:... or its public key, as `dfcp id` prints them
-    /// there
+    /// Key that the other side must prove: its fingerprint SHA256:... or its public key, as `dfcp id` prints them there
     #[arg(long, value_name = "KEY", value_parser = trust::fingerprint, help_heading = "When this side calls")]
     #[arg(conflicts_with_all = ["psk_file", "insecure_classic", "insecure_plaintext"])]
     pub host_key: Option<Fingerprint>,
-    /// Accept the key of a host that is not in known_hosts, without asking, and keep it there. A host which is in
-    /// known_hosts has to show the key that is there
+    /// Accept and store the key of a host that is missing from known_hosts, without asking. A host in known_hosts must still prove its
+    /// stored key
     #[arg(long, help_heading = "When this side calls")]
     #[arg(conflicts_with_all = ["code", "host_key", "psk_file", "insecure_classic", "insecure_plaintext"])]
     pub accept_new_key: bool,
@@ -36,13 +33,13 @@ pub struct PeerArgs {
     #[arg(long, help_heading = "When this side listens")]
     #[arg(conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub no_code: bool,
-    /// Write each key that is admitted by code into the list of authorized keys, so that it needs no code
-    /// next time; without this flag you are asked on the terminal, if there is one
+    /// Add each key admitted by code to the list of authorized keys, so that it needs no code next time; without this flag you are asked on
+    /// the terminal, if there is one
     #[arg(long, help_heading = "When this side listens")]
     #[arg(conflicts_with_all = ["no_code", "insecure_classic", "insecure_plaintext"])]
     pub remember: bool,
-    /// Admit the keys in FILE, one public key or fingerprint a line; it is read again when it changes [default:
-    /// authorized_keys in the configuration directory, if it is there]
+    /// Admit the keys in FILE, one public key or fingerprint per line; reread when it changes [default: authorized_keys in the
+    /// configuration directory, if it exists]
     #[arg(long, value_name = "FILE", help_heading = "When this side listens")]
     #[arg(conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub authorized_keys: Option<PathBuf>,
@@ -53,7 +50,7 @@ pub struct PeerArgs {
 }
 
 impl PeerArgs {
-    /// Proofs that a calling side trusts.
+    /// Options of the calling side.
     #[must_use]
     pub fn host(&self) -> HostArgs {
         HostArgs {
@@ -64,7 +61,7 @@ impl PeerArgs {
         }
     }
 
-    /// Peers that a listening side admits.
+    /// Options of the listening side.
     #[must_use]
     pub fn admission(&self) -> AdmissionArgs {
         AdmissionArgs {
@@ -83,7 +80,7 @@ impl PeerArgs {
         matches!(self.code, Some(Some(CodeArg::Input)))
     }
 
-    /// Refuses what makes no sense for a side that `listens`, or for one that calls.
+    /// Refuses options that do not apply to the role: listener if `listens`, else caller.
     pub(super) fn check(&self, listens: bool) -> Result<(), String> {
         let of_callers = [("--host-key", self.host_key.is_some()), ("--accept-new-key", self.accept_new_key)];
         let of_listeners = [
@@ -123,7 +120,7 @@ impl PeerArgs {
     }
 }
 
-/// Refuses those of `flags` that were given, for a side that calls.
+/// Refuses the listener's `flags` that were given to a caller.
 pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), String> {
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!("{flag} is for a side that listens, and this one calls: leave it out")),
@@ -132,6 +129,6 @@ pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), St
 }
 
 fn code(text: &str) -> Result<CodeArg, String> {
-    // The word after the flag of a listening side may have been meant as a file.
+    // A file name after the listener's `--code` was parsed as the code.
     trust::code(text).map_err(|why| format!("{why}; a side that listens makes it itself: there, put --code last"))
 }

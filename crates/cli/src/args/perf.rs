@@ -1,4 +1,4 @@
-//! The arguments of `dfcp perf`.
+//! Arguments of `dfcp perf`.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ Example:
 
 The second command asks for the code which the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
 pub struct PerfArgs {
-    /// Side of the measurement, or both.
+    /// Role in the measurement.
     #[command(subcommand)]
     pub side: PerfSide,
 }
 
-/// The two sides of a measurement, apart or together.
+/// Roles in a measurement: each side, or both in one process.
 #[derive(Debug, Subcommand)]
 pub enum PerfSide {
     /// Wait for measurements
     Server(PerfServerArgs),
     /// Run one measurement
     Client(PerfClientArgs),
-    /// Run both ends here, over loopback, and show what encryption costs
+    /// Run both ends here, over loopback, and show the cost of encryption
     Local(PerfLocalArgs),
 }
 
@@ -53,16 +53,16 @@ what clients send is bounded by --max-receive-rate. Access control works as for 
 With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
 --set decoding=0. With --set coding=0 it can only send: clients give --reverse --set decoding=0.")]
 pub struct PerfServerArgs {
-    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    /// Port to listen on, at every local address, or at the given address or host name
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(PERF_PORT), default_value_t = ListenArg::Anywhere(PERF_PORT))]
     pub listen: ListenArg,
-    /// End after one client
+    /// Exit after one client
     #[arg(long)]
     pub once: bool,
-    /// Clients served at once; others are told to come back
+    /// Limit on concurrent clients; further ones are asked to retry later
     #[arg(long, value_name = "N", default_value_t = PERF_CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
-    /// The peers to admit.
+    /// Peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
     /// Metrics of this server.
@@ -111,34 +111,35 @@ pub struct PerfClientArgs {
     /// Address of `dfcp perf server`
     #[arg(value_name = "HOST[:PORT]", value_parser = host_or(PERF_PORT))]
     pub server: String,
-    /// Time to send: seconds, or with a unit (500ms, 2min)
+    /// Duration of sending: seconds, or with a unit (500ms, 2min)
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
-    /// Stop after this many bytes, such as 64M or 1GB, if that is reached before the duration
+    /// Stop after this many bytes, such as 64M or 1GB, even before the duration ends
     #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
     pub bytes: Option<u64>,
-    /// The server sends, at its own rate
+    /// Let the server send, at its own rate
     #[arg(long)]
     pub reverse: bool,
-    /// Both sides send at the same time, each at its own rate; --bytes and --streams are for each direction
-    // clap drops a requirement which conflicts with another flag that was given, as --set requires --insecure-classic.
+    /// Send in both directions at once, each side at its own rate; --bytes and --streams apply to each direction
+    // clap ignores `requires` (here that of --set for --insecure-classic) if the required flag conflicts with another given flag.
     #[arg(long, conflicts_with_all = ["reverse", "messages", "insecure_classic", "set"])]
     pub bidir: bool,
-    /// Send messages with a deadline instead of data: this many bytes each, 0 to 262144. Counted is what comes in time, late and never
+    /// Send messages with a deadline instead of a stream: this many bytes each, 0 to 262144. The result counts messages on time, late and
+    /// lost
     #[arg(long, value_name = "BYTES", requires_all = ["every", "deadline"], value_parser = messages::bytes)]
     #[arg(conflicts_with_all = ["insecure_classic", "streams", "bytes"])]
     pub messages: Option<u32>,
-    /// From one message to the next, such as 4ms or 400us
+    /// Interval between messages, such as 4ms or 400us
     #[arg(long, value_name = "TIME", requires = "messages", value_parser = messages::every)]
     pub every: Option<Duration>,
     /// Deadline and target of messages
     #[command(flatten)]
     pub worth: MessageArgs,
-    /// Streams over which the data goes, 1 to 128, all in one connection: what is lost of one holds up no other
+    /// Number of streams in the one connection, 1 to 128: loss on one stream delays no other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = streams)]
     #[arg(conflicts_with = "insecure_classic")]
     pub streams: u16,
-    /// The peers to trust.
+    /// Peers to trust.
     #[command(flatten)]
     pub host: HostArgs,
     /// Options of the path.
@@ -147,7 +148,7 @@ pub struct PerfClientArgs {
     /// Parameters of classic connections.
     #[command(flatten)]
     pub parameters: ParameterArgs,
-    /// Print one JSON object at the end: counts of each of `intervals` are of that interval alone, those in `total` of the whole measurement
+    /// Print one JSON object at the end: entries of `intervals` count their own interval, `total` the whole measurement
     #[arg(long)]
     pub json: bool,
 }
@@ -166,13 +167,13 @@ one right after the other. Measuring without encryption needs no flag here, sinc
 The figures include both ends: encoding and decoding, encrypting and decrypting, and what the system's network stack does \
 in this program's name. On a path between two machines each of them bears its part only.")]
 pub struct PerfLocalArgs {
-    /// Time of each measurement: seconds, or with a unit (500ms), from 100ms to 10min
+    /// Duration of each measurement: seconds, or with a unit (500ms), from 100ms to 10min
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = local_seconds)]
     pub duration: Duration,
-    /// Rounds, from 1 to 100: each is one measurement with every cipher and one without encryption
+    /// Number of rounds, 1 to 100; each round measures every cipher once, and plaintext
     #[arg(long, value_name = "N", default_value_t = PERF_LOCAL_ROUNDS_DEFAULT, value_parser = rounds)]
     pub rounds: u32,
-    /// Ciphers to measure: aes-128-gcm, aes-256-gcm, chacha20-poly1305 [default: what is fastest on this machine]
+    /// Ciphers to measure: aes-128-gcm, aes-256-gcm, chacha20-poly1305 [default: the fastest on this machine]
     #[arg(long, value_name = "CIPHER,..", value_delimiter = ',', value_parser = trust::cipher)]
     pub cipher: Vec<Cipher>,
     /// Print one JSON object at the end
@@ -180,10 +181,10 @@ pub struct PerfLocalArgs {
     pub json: bool,
 }
 
-/// Duration of a measurement: above 0 s, at most 24 h.
+/// Parses the duration of a measurement: above 0 s, at most 24 h.
 ///
 /// # Errors
-/// Not such a time.
+/// Fails for any other text.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let duration = any_seconds(text)?;
     if duration.is_zero() || duration > PERF_DURATION_MAX {

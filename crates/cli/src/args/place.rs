@@ -1,21 +1,21 @@
-//! Places on the network, on the command line: a name or an address, with a port or without.
+//! Host names and addresses on the command line, with or without a port.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The port of file transfers unless another one is named: DFCP on the keys of a telephone, behind a 2. IANA has
-/// assigned none of the ports from 23295 to 23332, and systems do not give them to sockets that ask for any port.
+/// Default port of file transfers: DFCP on a telephone keypad, with a leading 2. IANA has assigned none of the ports 23295 to 23332, and
+/// they lie outside the ephemeral range.
 pub const FILES_PORT: u16 = 23_327;
 
-/// The port of measurements unless another one is named. Services have a port each, so that one machine can run all of them.
+/// Default port of measurements. Each service has its own port, so that one machine can run all of them.
 pub const PERF_PORT: u16 = 23_328;
 
-/// The port of bandwidth estimation unless another one is named.
+/// Default port of bandwidth estimation.
 pub const ESTIMATE_PORT: u16 = 23_329;
 
-/// The port of pipes unless another one is named.
+/// Default port of pipes.
 pub const PIPE_PORT: u16 = 23_330;
 
-/// A name or an address, in brackets if it is one of IPv6, and the port if there is one.
+/// Host name or address, and the port if one was given. IPv6 addresses are in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) host: String,
@@ -23,11 +23,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads `there.example`, `192.0.2.7:4433`, `2001:db8::7`, `[2001:db8::7]:4433`, `fe80::7%eth0` and the like. An IPv6 address
-    /// outside of brackets has no port: its last part is one of the address.
+    /// Parses `there.example`, `192.0.2.7:4433`, `2001:db8::7`, `[2001:db8::7]:4433`, `fe80::7%eth0` and similar. An IPv6 address without
+    /// brackets has no port: its last group belongs to the address.
     ///
     /// # Errors
-    /// The fault, as a part of a sentence.
+    /// Returns the fault as a phrase for an error message.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(rest) = text.strip_prefix('[') {
             let (address, behind) = rest.split_once(']').ok_or("there is no closing bracket")?;
@@ -57,7 +57,7 @@ fn parse_port(text: &str) -> Result<u16, &'static str> {
     port.ok_or("a port is a number up to 65535")
 }
 
-/// An address, perhaps with a zone: the interface of this machine behind which it is.
+/// Validates an IPv6 address, optionally with a zone (the local interface that reaches it).
 fn check_ipv6(text: &str) -> Result<(), &'static str> {
     let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
     let address: Ipv6Addr = address.parse().map_err(|_| "it is no IPv6 address")?;
@@ -71,12 +71,12 @@ fn check_ipv6(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A name, or an IPv4 address.
+/// Validates a host name or an IPv4 address.
 fn check_name(text: &str) -> Result<(), &'static str> {
     let is_numeric = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match () {
         () if text.is_empty() => Err("it has no name"),
-        // The resolver would take `4433` for 0.0.17.81.
+        // The resolver would turn `4433` into 0.0.17.81.
         () if is_numeric && text.parse::<Ipv4Addr>().is_err() => Err("a number alone is no address"),
         () if text.contains('@') => Err("user names are not needed"),
         () if !text.chars().all(|c| c.is_alphanumeric() || "-._".contains(c)) => Err("it is not the name of a machine"),
@@ -84,16 +84,15 @@ fn check_name(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A parser of names and addresses with a port, or else with this one. Its result has a port, and brackets around an
-/// IPv6 address.
+/// Parser of names and addresses, with `port` as the default. The result always has a port, and brackets around an IPv6 address.
 pub fn host_or(port: u16) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |text| to_call(text, Some(port))
 }
 
-/// A name or an address with a port, which can be called.
+/// Parses a callable host name or address that must state its port.
 ///
 /// # Errors
-/// Not such a place.
+/// Fails for any other text.
 pub fn host_port(text: &str) -> Result<String, String> {
     to_call(text, None)
 }
@@ -113,10 +112,10 @@ fn to_call(text: &str, default: Option<u16>) -> Result<String, String> {
     }
 }
 
-/// A port which only programs of this machine reach, or an address with one.
+/// Parses a bare port (bound to loopback), or an address with a port.
 ///
 /// # Errors
-/// Not such a place.
+/// Fails for any other text.
 pub fn local_address(text: &str) -> Result<String, String> {
     if text.parse::<u16>().is_ok() {
         return Ok(format!("127.0.0.1:{text}"));
@@ -151,7 +150,7 @@ mod tests {
         ] {
             assert_eq!(place(text), Ok(full.to_owned()));
             assert_eq!(host_port(full), Ok(full.to_owned()));
-            // A place that was read once stays as it is.
+            // Parsing is idempotent.
             assert_eq!(place(full), Ok(full.to_owned()));
         }
     }

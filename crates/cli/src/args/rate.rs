@@ -6,14 +6,14 @@ use std::str::FromStr;
 use dfcp::Policy;
 use dfcp_terminal::units::{UnitError, human_rate, rate, sending_rate};
 
-/// A sending rate as given on the command line.
+/// Sending rate as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateArg {
-    /// Paced at this many bits per second.
+    /// Fixed rate in bits per second, paced.
     Bps(u64),
-    /// As fast as the interface takes.
+    /// As fast as the interface accepts.
     Line,
-    /// As fast as the path has room for.
+    /// Automatic rate control.
     Auto(Policy),
 }
 
@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(text.parse::<RateArg>(), sending_rate(text).map(RateArg::Bps), "{text}");
             assert!(text.parse::<RateArg>().is_err(), "{text}");
         }
-        // The limits are those of the protocol.
+        // Boundary values of the protocol's rate limits.
         for (rate_bps, is_valid) in [(999, false), (1_000, true), (1_000_000_000_000, true), (1_000_000_000_001, false)]
         {
             let config = dfcp::Config::danger_unsealed().with_rate(dfcp::Rate::Fixed { rate_bps });

@@ -1,4 +1,4 @@
-//! Trusted and admitted peers, on the command line.
+//! Options for trusted and admitted peers.
 
 use std::path::PathBuf;
 
@@ -7,55 +7,54 @@ use dfcp_secure::{Cipher, Fingerprint, PublicKey};
 
 use crate::pairing::{Code, CodeError};
 
-/// Source of a code.
+/// Source of a one-time code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeArg {
-    /// From the command line.
+    /// Code given on the command line.
     Given(Code),
-    /// It is the next line of standard input.
+    /// Code on the next line of standard input.
     Input,
 }
 
-/// Proofs that the connecting side trusts.
+/// Proofs that the caller trusts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
-    /// The one-time code that the other side has printed, such as 42-otter-violin; `-` asks for it on the
-    /// terminal, or reads it from standard input if that is none: arguments can be seen by others on this machine
+    /// One-time code that the other side printed, such as 42-otter-violin; `-` asks for it on the terminal, or reads it from standard input
+    /// without one: other users of this machine can see arguments
     #[arg(long, value_name = "CODE", value_parser = code)]
     #[arg(conflicts_with_all = ["host_key", "psk_file", "insecure_classic", "insecure_plaintext"])]
     pub code: Option<CodeArg>,
-    /// The key which the other side must have: its fingerprint SHA256:... or its public key, as `dfcp id` prints them
-    /// there
+    /// Key that the other side must prove: its fingerprint SHA256:... or its public key, as `dfcp id` prints them there
     #[arg(long, value_name = "KEY", value_parser = fingerprint)]
     #[arg(conflicts_with_all = ["psk_file", "insecure_classic", "insecure_plaintext"])]
     pub host_key: Option<Fingerprint>,
-    /// Accept the key of a host that is not in known_hosts, without asking, and keep it there. A host which is in
-    /// known_hosts has to show the key that is there
+    /// Accept and store the key of a host that is missing from known_hosts, without asking. A host in known_hosts must still prove its
+    /// stored key
     #[arg(long, conflicts_with_all = ["code", "host_key", "psk_file", "insecure_classic", "insecure_plaintext"])]
     pub accept_new_key: bool,
-    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys
+    /// File with a secret that both sides share, at least 32 random bytes, instead of keys
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub psk_file: Option<PathBuf>,
 }
 
-/// Peers that the listening side admits.
+/// Peers that the listener admits.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AdmissionArgs {
-    /// Print a one-time code and admit one peer which gives it; the default on a terminal
+    /// Print a one-time code and admit one peer that gives it; the default on a terminal
     #[arg(long, conflicts_with_all = ["no_code", "insecure_classic", "insecure_plaintext"])]
     pub code: bool,
     /// Admit nobody by code
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub no_code: bool,
-    /// Write each key that is admitted by code into the list of authorized keys, so that it needs no code
-    /// next time; without this flag you are asked on the terminal, if there is one
+    /// Add each key admitted by code to the list of authorized keys, so that it needs no code next time; without this flag you are asked on
+    /// the terminal, if there is one
     #[arg(long, conflicts_with_all = ["no_code", "insecure_classic", "insecure_plaintext"])]
     pub remember: bool,
-    /// Admit the keys in FILE, one public key or fingerprint a line; it is read again when it changes [default:
-    /// authorized_keys in the configuration directory, if it is there]
+    /// Admit the keys in FILE, one public key or fingerprint per line; reread when it changes [default: authorized_keys in the
+    /// configuration directory, if it exists]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub authorized_keys: Option<PathBuf>,
-    /// Admit peers with the same secret, at least 32 random bytes in a file
+    /// Admit peers that share the secret in this file, at least 32 random bytes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub psk_file: Option<PathBuf>,
     /// Admit everyone who can reach this port

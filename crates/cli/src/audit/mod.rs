@@ -1,8 +1,8 @@
-//! `--log-json`: a file to which a server appends one JSON object a line for everything that its peers do.
+//! `--log-json`: the audit log of a server, one JSON object per line for every action of its peers.
 //!
-//! Nothing is lost silently. A line that cannot be written goes to standard error; from then on nobody is let in, and a session
-//! under way ends before it confirms what is not in the log, until lines can be written again ([`crate::monitor`]). A line is
-//! handed to the system before its session goes on; it is not flushed to the disk.
+//! No entry is lost silently. A line that cannot be written goes to standard error; until writing works again, no peer is admitted, and a
+//! running session ends before it confirms unlogged files ([`crate::monitor`]). Each line is written to the file before its session
+//! continues; it is not flushed to the disk.
 
 pub(crate) mod utc;
 
@@ -26,42 +26,42 @@ use crate::limits::{STRANGER_LOGGED_MAX, STRANGERS_LOGGED_MAX, STRANGERS_LOGGED_
 use crate::output;
 use crate::private_file::{self, Permits};
 
-/// The file.
+/// Open audit log.
 pub struct AuditLog {
-    /// Fit for a terminal.
+    /// File name, escaped for a terminal.
     name: String,
     state: Mutex<State>,
 }
 
 struct State {
     out: Box<dyn Write + Send>,
-    /// The file ends within a line, which a full disk has cut off.
+    /// The file ends in the middle of a line, as after a full disk.
     is_torn: bool,
-    /// Lines which went to standard error, of which the file does not know yet.
+    /// Lines that went to standard error and that the file does not mention yet.
     lost: u64,
-    /// The last line could not be written.
+    /// The last write failed.
     is_failing: bool,
     strangers: Strangers,
 }
 
-/// Budget of lines about peers that are not admitted. A stranger could otherwise fill the disk.
+/// Budget of lines about rejected peers. Strangers could otherwise fill the disk.
 struct Strangers {
     since: Instant,
     lines: u32,
-    /// Lines by address; there are no more addresses than lines.
+    /// Lines by address prefix; the line budget bounds the number of entries.
     by_address: BTreeMap<AddressPrefix, u32>,
-    /// Left out since the last line about that.
+    /// Lines omitted since the last line that reported omissions.
     omitted: u64,
 }
 
 impl Strangers {
-    /// Another span begins.
+    /// Starts the next time span with a fresh budget.
     fn begin(&mut self) {
         (self.since, self.lines) = (Instant::now(), 0);
         self.by_address.clear();
     }
 
-    /// Takes a line for somebody at this address, if one is left.
+    /// Takes one line of the budget for this address; false if it is used up.
     fn permit(&mut self, address: Option<AddressPrefix>) -> bool {
         if self.lines >= STRANGERS_LOGGED_MAX {
             return false;
@@ -79,10 +79,10 @@ impl Strangers {
 }
 
 impl AuditLog {
-    /// Opens the file, makes it if it is missing, for its owner alone, and writes the `first` line.
+    /// Opens the file, created with mode 0600 if missing, and writes the `first` line.
     ///
     /// # Errors
-    /// It cannot be opened or written, it is neither a file nor a device, or it is a file that others can use.
+    /// Fails if the file cannot be opened or written, is neither a file nor a device, or is accessible to other users.
     pub fn open(path: &Path, first: Value) -> anyhow::Result<Self> {
         let name = printable_path(path);
         let advice = || format!("cannot write the audit log {name}, choose another --log-json or make room");
@@ -100,24 +100,24 @@ impl AuditLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock does not matter, only that the next line can be written.
+        // The next line can be written even after a panic under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line about something that is not to happen without it; whether it is written.
+    /// Logs an event that must not happen unlogged; false if the line was not written.
     #[must_use]
     pub fn permits(&self, event: Value) -> bool {
         self.put(&mut self.lock(), &line(event))
     }
 
-    /// Writes a line about something that has happened, to standard error where it cannot be written; whether it is written.
+    /// Logs a past event, on standard error if the file fails; returns whether the file has it.
     pub fn record(&self, event: Value) -> bool {
         self.record_line(&mut self.lock(), event)
     }
 
-    /// As [`record`](Self::record), about a peer that is not admitted: at most [`STRANGERS_LOGGED_MAX`] lines in each
-    /// [`STRANGERS_LOGGED_SPAN`], of one address [`STRANGER_LOGGED_MAX`], and then one with the number of others. So nobody can hide
-    /// what another one tries, or he himself from elsewhere, behind attempts from one address.
+    /// Logs a rejected peer, as [`record`](Self::record): at most [`STRANGERS_LOGGED_MAX`] lines in each [`STRANGERS_LOGGED_SPAN`], at most
+    /// [`STRANGER_LOGGED_MAX`] of one address, then one line with the number of omitted ones. An attacker at one address therefore cannot
+    /// hide attempts from another address.
     pub fn record_stranger(&self, event: Value, address: Option<AddressPrefix>) {
         let mut state = self.lock();
         if state.strangers.since.elapsed() >= STRANGERS_LOGGED_SPAN {
@@ -131,7 +131,7 @@ impl AuditLog {
         self.record_line(&mut state, event);
     }
 
-    /// True unless the last attempt to write it failed.
+    /// True unless the last write failed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         !self.lock().is_failing
@@ -147,7 +147,8 @@ impl AuditLog {
         is_written
     }
 
-    /// Appends a line, behind one that says how many are missing; whether it is written. Says it when that changes.
+    /// Appends a line, preceded by the number of missing lines if there are any; returns whether it was written. Reports changes between
+    /// working and failing.
     fn put(&self, state: &mut State, line: &str) -> bool {
         match state.catch_up().and_then(|()| state.append(line)) {
             Ok(()) if state.is_failing => {
@@ -193,7 +194,7 @@ impl fmt::Debug for AuditLog {
 }
 
 impl State {
-    /// Says how many lines are missing here.
+    /// Writes the number of missing lines.
     fn catch_up(&mut self) -> io::Result<()> {
         if self.lost > 0 {
             self.append(&line(json!({ "event": "lines_lost", "count": self.lost })))?;
@@ -202,7 +203,7 @@ impl State {
         Ok(())
     }
 
-    /// Appends a line, which is whole in the file or, after an error, followed by an end of line before the next one.
+    /// Appends a whole line; a failed write is closed by a newline before the next one.
     fn append(&mut self, line: &str) -> io::Result<()> {
         let text = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let mut rest = text.as_bytes();
@@ -222,7 +223,7 @@ impl State {
     }
 }
 
-/// The event with the time, as one line: JSON escapes what would end it.
+/// Event with its time as one line; JSON escapes embedded newlines.
 fn line(mut event: Value) -> String {
     event["time"] = utc::rfc3339(SystemTime::now()).into();
     event.to_string()

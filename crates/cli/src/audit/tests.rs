@@ -1,4 +1,4 @@
-//! Lines that must not be lost, and lines that must not get in.
+//! Tests: lines that must not be lost, and lines that must not be forged.
 
 use std::fs::OpenOptions;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// A disk with room for some bytes.
+/// Disk with room for a fixed number of bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -27,7 +27,7 @@ impl Disk {
         String::from_utf8(self.0.lock().unwrap().0.clone()).unwrap()
     }
 
-    /// The lines without their times; `None` for one that is cut off.
+    /// Lines without their times; `None` for a truncated one.
     pub(crate) fn lines(&self) -> Vec<Option<Value>> {
         let parse = |line: &str| {
             let mut value: Value = serde_json::from_str(line).ok()?;

@@ -1,8 +1,8 @@
-//! Times for logs: RFC 3339, UTC, milliseconds.
+//! Timestamps for logs: RFC 3339, UTC, milliseconds.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `2026-11-26T12:31:14.007Z`. A clock that is set to before 1970 stands there.
+/// Formats `2026-11-26T12:31:14.007Z`. Times before 1970 are shown as 1970.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -11,14 +11,14 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of a day since 1 January 1970. Years are counted from March, so that a leap day is the last one of its year;
-/// 400 of them have 146 097 days.
+/// Year, month and day of a day number since 1 January 1970. Counting years from March puts a leap day at the end of its year; 400 years
+/// have 146 097 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // from 1 March of the year 0
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Five months of 153 days, beginning with March.
+    // From March, every five months have 153 days.
     let month = (5 * day + 2) / 153;
     let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     (era * 400 + year + u64::from(month <= 2), month, day)
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    /// Expected: `date -u -d @N +%FT%TZ`.
+    /// Expected values: `date -u -d @N +%FT%TZ`.
     #[test]
     fn times_are_those_of_the_calendar() {
         for (millis, text) in [

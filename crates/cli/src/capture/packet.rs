@@ -1,63 +1,63 @@
-//! Fields of a captured packet that the commands need. The bytes are hostile: nothing here panics, whatever they are.
+//! Fields of a captured packet that the commands need. The bytes are untrusted, and no input panics.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Headers of IPv6 between the first one and UDP that are followed; real traffic has no more.
+/// Maximum number of IPv6 extension headers that are followed; real traffic has fewer.
 const EXTENSIONS_MAX: usize = 8;
 const UDP: u8 = 17;
 const UDP_HEADER_BYTES: usize = 8;
-/// The numbers which DFCP uses over IP alone (`spec/wire-format.md` §6.1).
+/// Protocol numbers of DFCP directly over IP (`spec/wire-format.md` §6.1).
 const EXPERIMENTS: [u8; 2] = [253, 254];
 
-/// An IP packet, as far as it was captured.
+/// Captured part of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IpPacket<'a> {
     /// Destination address.
     pub(crate) to: IpAddr,
-    /// Its bytes from the IP header on, as it was on the wire.
+    /// Length on the wire from the IP header on.
     pub(crate) size_bytes: u32,
-    /// Its payload, if that is UDP.
+    /// UDP payload of the packet, if it is UDP.
     pub(crate) udp: Option<Udp<'a>>,
 }
 
-/// The first fragment of a UDP datagram, or all of it.
+/// First fragment of a UDP datagram, or the whole datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Udp<'a> {
-    /// The port it goes to.
+    /// Destination port.
     pub(crate) port: u16,
-    /// Captured part of its payload.
+    /// Captured part of the payload.
     pub(crate) payload: &'a [u8],
 }
 
-/// Payload of a packet that may be DFCP: over UDP, or over IP alone.
+/// Payload that may be DFCP, over UDP or directly over IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Carried {
-    /// Its range in the captured bytes.
+    /// Range of the payload in the captured bytes.
     pub(crate) range: Range<usize>,
-    /// Its length on the wire.
+    /// Length of the payload on the wire.
     pub(crate) wire_bytes: usize,
-    /// Offset of the checksum that covers it, UDP's.
+    /// Offset of the UDP checksum that covers the payload.
     pub(crate) checksum_at: Option<usize>,
 }
 
-/// Header in front of the IP header, by the number of <https://www.tcpdump.org/linktypes.html>.
+/// Link-layer header, by the numbers of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     /// Ethernet.
     Ethernet,
-    /// Nothing.
+    /// No header: the packet begins with IP.
     RawIp,
-    /// Header of Linux's device `any`, and its second version.
+    /// Linux cooked capture (SLL), of the device `any`.
     LinuxCooked,
-    /// See above.
+    /// Linux cooked capture, version 2 (SLL2).
     LinuxCooked2,
-    /// Loopback of BSD and macOS: four bytes.
+    /// Loopback of BSD and macOS: four bytes of protocol family.
     Loopback,
 }
 
 impl LinkType {
-    /// The link type with this number; `None` if it is not read here.
+    /// Link type of this number; `None` if it is not supported.
     pub(crate) fn from_number(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Loopback),
@@ -69,7 +69,7 @@ impl LinkType {
         }
     }
 
-    /// Bytes behind its header, if they may be IP.
+    /// Bytes behind the link-layer header, if they may be IP.
     fn ip(self, bytes: &[u8]) -> Option<&[u8]> {
         match self {
             Self::RawIp => Some(bytes),
@@ -95,11 +95,11 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*two))
 }
 
-/// The IP packet in what was captured of a frame of `wire_bytes`; `None` if there is none.
+/// IP packet in the captured part of a frame of `wire_bytes`; `None` if there is none.
 pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<IpPacket<'_>> {
     let ip = link.ip(captured)?;
     let in_front = u32::try_from(captured.len() - ip.len()).ok()?;
-    // As long as the frame permits: a length of 0 is what Linux captures of packets which the interface will cut.
+    // Length 0 is what Linux captures before the interface segments a packet: take the frame's length.
     let wire_bytes = wire_bytes.saturating_sub(in_front);
     let sized = |length: u32| if length == 0 { wire_bytes } else { length.min(wire_bytes) };
     match ip.first()? >> 4 {
@@ -123,7 +123,7 @@ pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Opt
     }
 }
 
-/// Possible DFCP in the captured bytes of a frame of `wire_bytes`, the first fragment or all of it; `None` if there is none.
+/// Possible DFCP payload in the captured part of a frame of `wire_bytes`, whole or a first fragment; `None` if there is none.
 pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<Carried> {
     let size_bytes = ip_packet(link, captured, wire_bytes)?.size_bytes as usize;
     let ip = link.ip(captured)?;
@@ -135,7 +135,7 @@ pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Optio
     let payload_at = captured.len() - payload.len();
     let on_wire = size_bytes.checked_sub(ip.len() - payload.len())?;
     let (start, wire_bytes, checksum_at) = if protocol == UDP {
-        // A length of 0 is what Linux captures of datagrams which the interface will cut.
+        // Length 0 is what Linux captures before the interface segments a datagram.
         let length =
             Some(usize::from(be16(payload, 4)?)).filter(|&length| length > 0).map_or(on_wire, |it| it.min(on_wire));
         (payload_at + UDP_HEADER_BYTES, length.checked_sub(UDP_HEADER_BYTES)?, Some(payload_at + 6))
@@ -148,14 +148,14 @@ pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Optio
     (start <= end).then_some(Carried { range: start..end, wire_bytes, checksum_at })
 }
 
-/// Payload behind the extension headers of IPv6 that is UDP or DFCP, with its protocol number.
+/// UDP or DFCP payload behind the IPv6 extension headers, with its protocol number.
 fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let length = match kind {
             _ if kind == UDP || EXPERIMENTS.contains(&kind) => return Some((kind, bytes)),
-            // Hop by hop, routing, destination: in units of 8 bytes, without the first.
+            // Hop-by-hop, routing and destination options count units of 8 bytes, without the first.
             0 | 43 | 60 => (usize::from(*bytes.get(1)?) + 1) * 8,
-            // A fragment, which is the first if its offset is 0.
+            // A fragment with offset 0 is the first.
             44 if be16(bytes, 2)? & 0xFFF8 == 0 => 8,
             _ => return None,
         };
@@ -166,7 +166,7 @@ fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 fn udp(bytes: &[u8]) -> Option<Udp<'_>> {
-    // Padding of the frame is no payload.
+    // Padding of the frame is not payload.
     let length = usize::from(be16(bytes, 4)?).clamp(8, bytes.len().max(8));
     Some(Udp { port: be16(bytes, 2)?, payload: bytes.get(8..length)? })
 }
@@ -201,7 +201,7 @@ mod tests {
             (276, [&[0x08, 0][..], &[0; 18]].concat()),
         ];
         for (number, in_front) in frames {
-            // Padded as short frames are.
+            // Short frames are padded.
             let frame = [&in_front[..], &IPV4, &[0; 18]].concat();
             let link = LinkType::from_number(number).unwrap();
             assert_eq!(ip_packet(link, &frame, frame.len() as u32), expected(b"hi"), "{number}");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_wire() {
-        // Cut off behind the header of UDP, cut off within IP's, and long ones which the interface will cut.
+        // Cases: cut off behind the UDP header, cut off within the IP header, and not yet segmented.
         let cut = ip_packet(LinkType::RawIp, &IPV4[..28], 30).unwrap();
         assert_eq!((cut.size_bytes, cut.udp), (30, Some(Udp { port: 7, payload: b"" })));
         assert_eq!(ip_packet(LinkType::RawIp, &IPV4[..19], 30), None);

@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::estimate::trace::tests::simulated;
 
-/// Arrival of a packet, ns, its length, and its captured bytes.
+/// Arrival time in ns, length, and captured bytes of a packet.
 type Seen = (u64, u32, usize);
 
-/// Every packet, and whether the capture is whole.
+/// All packets, and true if the capture is whole.
 fn all(bytes: &[u8]) -> Result<(Vec<Seen>, bool), CaptureError> {
     let mut packets = Vec::new();
     let is_whole = read(bytes, |captured| {
@@ -21,14 +21,14 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &length, body, &length].concat()
 }
 
-/// A section, and an interface of raw IP with this resolution.
+/// Section header, and a raw-IP interface with this resolution.
 fn head(resolution: u8) -> Vec<u8> {
     let section = [&0x1A2B_3C4D_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &[0xFF; 8]].concat();
     let interface = [&101_u32.to_le_bytes()[..], &[0; 4], &[9, 0, 1, 0, resolution, 0, 0, 0], &[0; 4]].concat();
     [block(0x0A0D_0D0A, &section), block(1, &interface)].concat()
 }
 
-/// An Enhanced Packet Block with four bytes of data.
+/// Enhanced Packet Block with four bytes of data.
 fn packet(interface: u32, ticks: u64, captured_bytes: u32) -> Vec<u8> {
     let words = [interface, (ticks >> 32) as u32, ticks as u32, captured_bytes, 1_500];
     let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0x45, 0, 0, 0]).collect();
@@ -107,7 +107,7 @@ fn damage_is_told_with_its_place_and_what_to_do() {
         assert!(told(nothing).starts_with("is no capture"), "{nothing:?}");
     }
     let head = head(9);
-    // A packet that claims to have 4 GB, and one with data longer than itself.
+    // The first packet claims 4 GB; the second has data longer than its block.
     let long = [&head[..], &6_u32.to_le_bytes(), &0xFFFF_FFF0_u32.to_le_bytes(), &[0; 64]].concat();
     assert!(told(&long).contains(&format!("at byte {}", head.len())), "{}", told(&long));
     let inner = [&head[..], &packet(0, 1, 2_000), &vec![0; 3 * CAPTURE_BLOCK_BYTES_MAX]].concat();
@@ -121,7 +121,7 @@ fn damage_is_told_with_its_place_and_what_to_do() {
     assert!(told(&other).contains("link type 105"));
 }
 
-/// Hands out a byte at a time, and then fails.
+/// Reader that returns one byte at a time, then fails.
 struct Slow<'a>(&'a [u8]);
 
 impl Read for Slow<'_> {
@@ -147,7 +147,7 @@ proptest! {
         let whole = [head(9), packet(0, 1, 4), packet(0, 2, 4), block(5, &[0; 12]), head(6), packet(0, 3, 4), block(0xBAD, &[0; 8])].concat();
         let mut bytes = whole[..=cut.index(whole.len())].to_vec();
         for (at, byte) in edits {
-            // The first words as they are, or it would be no capture most of the time.
+            // Keep the first words: without them, most mutations would only destroy the file type.
             let at = at.index(bytes.len());
             if at >= 4 * begin {
                 bytes[at] = byte;

@@ -9,6 +9,23 @@ fn the_definition_is_consistent() {
 }
 
 #[test]
+fn bounds_of_the_rate_that_exclude_each_other_are_refused_by_every_command_with_a_path() {
+    for command in [
+        &["send", "a", "host"][..],
+        &["receive", "--output", "d"],
+        &["perf", "server"],
+        &["perf", "client", "host"],
+        &["pipe", "udp", "--in", "1", "--to", "host", "--deadline", "60ms"],
+        &["pipe", "serve", "--out", "127.0.0.1:1"],
+    ] {
+        let error = checked(&[command, &["--min-rate", "6mbit", "--max-rate", "5mbit"]].concat()).unwrap_err();
+        let sentence = "--min-rate 6.00 Mbit/s is more than --max-rate 5.00 Mbit/s";
+        assert!(error.to_string().contains(sentence) && error.exit_code() == 2, "{command:?}: {error}");
+        checked(&[command, &["--min-rate", "5mbit", "--max-rate", "5mbit"]].concat()).unwrap();
+    }
+}
+
+#[test]
 fn the_last_argument_of_send_is_the_peer() {
     let cli = checked(&["send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
     let Command::Send(send) = cli.command else { panic!("not send") };
@@ -73,7 +90,7 @@ fn a_code_is_a_flag_where_one_listens_and_has_a_value_where_one_calls() {
     }
 }
 
-/// As the program does.
+/// Parses and checks, as the program does.
 fn checked(arguments: &[&str]) -> Result<Cli, Error> {
     Cli::try_parse_from([&["dfcp"], arguments].concat()).and_then(Cli::checked)
 }
@@ -106,7 +123,7 @@ fn without_a_port_each_service_has_its_own() {
 fn what_is_here_is_a_file_and_no_receiver_unless_it_has_a_port() {
     let own = env!("CARGO_MANIFEST_DIR");
     let receiver = |last: &str| checked(&["send", "a", last]).map(|_| ()).map_err(|error| error.to_string());
-    // Tests run beside these.
+    // The test runs in the crate's directory, so these paths exist.
     for here in ["src", "Cargo.toml", "./src", own] {
         let error = receiver(here).unwrap_err();
         assert!(error.contains("is a file or a directory here"), "{error}");

@@ -9,7 +9,7 @@
 //! | `--accept-new-key` | any: the key that is shown first is accepted | yes |
 //! | nothing | the host whose key the user accepts on the terminal; without a terminal, or in the background, nobody | yes |
 //!
-//! Until all this is settled ([`Contact::confirm`]), nothing but the pairing is written to the connection.
+//! Until the host is confirmed ([`Contact::confirm`]), only the pairing is written to the connection.
 
 pub mod prompt;
 pub mod terminal;
@@ -32,7 +32,7 @@ use crate::output;
 use crate::pairing::{Code, PairingError, pair_as_sender};
 use crate::session_error::SessionError;
 
-/// A host to be connected to, and how it has to prove that it is the right one.
+/// Host to connect to, and the proof that it must give.
 #[derive(Debug, Clone)]
 pub struct Contact {
     host: HostName,
@@ -40,7 +40,7 @@ pub struct Contact {
     proof: Proof,
 }
 
-/// Proof that the host must give.
+/// Proof of identity that the host must give.
 #[derive(Debug, Clone)]
 enum Proof {
     PreShared(PreSharedKey),
@@ -53,28 +53,28 @@ enum Expected {
     Known(PublicKey),
     /// The key of `--host-key`.
     Named(Fingerprint),
-    /// The key of the peer that made the code.
+    /// The key of the peer that issued the code.
     Paired(Code),
-    /// The key that is shown first, by `--accept-new-key`.
+    /// The first key seen, by `--accept-new-key`.
     Accepted,
-    /// The key that the user accepts on the terminal.
+    /// A key that the user accepts on the terminal.
     Unknown,
 }
 
 /// Step after [`Contact::confirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Use the connection.
+    /// Use this connection.
     GoOn,
-    /// Connect again to the host, which is known now: a person's answer may have taken longer than a listener waits.
+    /// Connect again to the now known host: the user's answer may have outlasted the listener's timeout.
     CallAgain,
 }
 
 impl Contact {
-    /// Contact with `host_port` by the arguments and `known_hosts`; `None` if the connection is not to be encrypted.
+    /// Builds the contact for `host_port` from the arguments and `known_hosts`; `None` if the connection is plaintext.
     ///
     /// # Errors
-    /// A file cannot be used, the code is none, or `known_hosts` and `--host-key` contradict each other.
+    /// Fails if a file cannot be used, the code is invalid, or `known_hosts` contradicts `--host-key`.
     pub async fn prepare(host_port: &str, args: &HostArgs, path: &PathArgs) -> anyhow::Result<Option<Self>> {
         if path.insecure_flag().is_some() {
             return Ok(None);
@@ -102,14 +102,14 @@ impl Contact {
         Ok(Some(Self { host, known_hosts, proof }))
     }
 
-    /// This side's key, unless the two have a pre-shared one.
+    /// This side's static key, unless a pre-shared key is used.
     #[must_use]
     pub fn own_key(&self) -> Option<&StaticKey> {
         let Proof::Static { own, .. } = &self.proof else { return None };
         Some(own)
     }
 
-    /// The key that both sides have.
+    /// Pre-shared key of both sides, if one is used.
     #[must_use]
     pub fn pre_shared(&self) -> Option<&PreSharedKey> {
         let Proof::PreShared(key) = &self.proof else { return None };
@@ -124,17 +124,16 @@ impl Contact {
             Proof::Static { expected, .. } => match expected {
                 Expected::Known(key) => PeerKey::Known(*key),
                 Expected::Named(fingerprint) => PeerKey::Fingerprint(*fingerprint),
-                // `confirm` decides.
+                // The decision is left to `confirm`.
                 Expected::Paired(_) | Expected::Accepted | Expected::Unknown => PeerKey::Any,
             },
         }
     }
 
-    /// Makes sure that the peer of a new connection is the host, before anything else is written to it, and remembers
-    /// its key.
+    /// Verifies the peer of a new connection before anything else is written to it, and stores its key.
     ///
     /// # Errors
-    /// It is not, or nobody says that it is; the key cannot be written down; or the connection broke.
+    /// Fails if the peer is another host, the user does not accept it, the key cannot be stored, or the connection breaks.
     pub async fn confirm<T: Transport>(&self, connection: &mut T) -> anyhow::Result<Next> {
         let Proof::Static { expected, .. } = &self.proof else { return Ok(Next::GoOn) };
         let seal = connection.seal().context("the connection is not encrypted, please report this as a bug")?;
@@ -165,10 +164,10 @@ impl Contact {
         }
     }
 
-    /// As [`Contact::prepare`] after [`Next::CallAgain`].
+    /// Contact to use after [`Next::CallAgain`]: the key is now in `known_hosts`.
     ///
     /// # Errors
-    /// `known_hosts` cannot be used.
+    /// Fails if `known_hosts` cannot be used.
     pub fn known_now(mut self) -> anyhow::Result<Self> {
         if let (Proof::Static { expected, .. }, Lookup::Known(key)) =
             (&mut self.proof, self.known_hosts.lookup(&self.host)?)
@@ -178,7 +177,7 @@ impl Contact {
         Ok(self)
     }
 
-    /// The same peer for further connections: it must have the key that `connection` has proven.
+    /// Restricts further connections to the key that `connection` has proven.
     #[must_use]
     pub fn proven_by<T: Transport>(mut self, connection: &T) -> Self {
         if let (Proof::Static { expected, .. }, Some(key)) =
@@ -193,7 +192,7 @@ impl Contact {
         Ok(self.known_hosts.add(&self.host, key, comment)?)
     }
 
-    /// Asks the user. Standard error may be a file and standard input a pipe: the terminal is what counts.
+    /// Asks the user on the controlling terminal: standard error may be a file and standard input a pipe.
     async fn ask(&self, fingerprint: Fingerprint) -> anyhow::Result<()> {
         let Some(mut terminal) = Terminal::open().filter(Terminal::is_in_foreground) else {
             anyhow::bail!(
@@ -216,8 +215,7 @@ impl Contact {
         Ok(())
     }
 
-    /// The error of a connection that could not be opened, or was reset, in words of this program where keys are the
-    /// reason.
+    /// Rewords the error of a failed or reset connection if keys are the reason.
     #[must_use]
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let Some(why) = connection_error(&error) else { return error };
@@ -256,7 +254,7 @@ impl Contact {
     }
 }
 
-/// As [`Contact::explain`], if there is one.
+/// Rewords the error by [`Contact::explain`], if there is a contact.
 pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error {
     match contact {
         Some(contact) => contact.explain(error),
@@ -264,7 +262,7 @@ pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error
     }
 }
 
-/// The connection's error, at any depth of `error`.
+/// Connection error at any depth of `error`.
 fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
         return Some(why);
@@ -278,7 +276,7 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     io.get_ref()?.downcast_ref()
 }
 
-/// The code of the command line, or the next line of standard input. On a terminal, the code is asked for.
+/// One-time code from the command line, the terminal, or the next line of standard input.
 async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
     if let CodeArg::Given(code) = code {
         return Ok(code.clone());

@@ -1,4 +1,4 @@
-//! Questions to a person at a terminal.
+//! Questions to the user at a terminal.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -6,11 +6,11 @@ use dfcp_secure::Fingerprint;
 
 use crate::limits::{ANSWER_BYTES_MAX, ANSWERS_MAX};
 
-/// Asks whether `fingerprint` is the key of `host`, as `ssh` does: yes, no, or the fingerprint that one was told.
-/// The end of the input is a no.
+/// Asks whether `fingerprint` is the key of `host`, as `ssh` does: the answer is yes, no, or the expected fingerprint. End of input means
+/// no.
 ///
 /// # Errors
-/// Those of the terminal.
+/// Passes on errors of the terminal.
 pub fn is_right_host(host: &str, fingerprint: &Fingerprint, terminal: &mut (impl BufRead + Write)) -> io::Result<bool> {
     writeln!(terminal, "The authenticity of {host} can't be established: it is not in known_hosts.")?;
     writeln!(terminal, "Its key has the fingerprint {fingerprint}; `dfcp id` shows it there.")?;
@@ -37,25 +37,25 @@ pub fn is_right_host(host: &str, fingerprint: &Fingerprint, terminal: &mut (impl
 /// Asks for a pairing code; `None` at the end of the input.
 ///
 /// # Errors
-/// As [`is_right_host`].
+/// Fails as [`is_right_host`] does.
 pub fn code(terminal: &mut (impl BufRead + Write)) -> io::Result<Option<String>> {
     write!(terminal, "The code that the other side shows: ")?;
     terminal.flush()?;
     line(terminal)
 }
 
-/// Asks whether the peer at `address`, which has paired, is to be let in without a code from now on. `wait` says whether an
-/// answer has come in time; `None` if none has, or the input has ended.
+/// Asks whether the paired peer at `address` may connect without a code from now on. `wait` says whether an answer arrived in time; `None`
+/// if it did not, or at the end of input.
 ///
 /// # Errors
-/// As [`is_right_host`].
+/// Fails as [`is_right_host`] does.
 pub fn shall_remember<T: BufRead + Write>(
     address: &str,
     fingerprint: &Fingerprint,
     terminal: &mut T,
     mut wait: impl FnMut(&T) -> io::Result<bool>,
 ) -> io::Result<Option<bool>> {
-    // Whole lines: the bars of transfers are drawn on the same terminal.
+    // Write whole lines only: progress bars share the terminal.
     writeln!(terminal, "Let {address} in without a code from now on? Its key has the fingerprint {fingerprint}.")?;
     for _ in 0..ANSWERS_MAX {
         writeln!(terminal, "(yes/no)?")?;
@@ -73,10 +73,10 @@ pub fn shall_remember<T: BufRead + Write>(
     Ok(Some(false))
 }
 
-/// The next line without blanks around it; `None` at the end.
+/// Next line without surrounding blanks; `None` at the end.
 ///
 /// # Errors
-/// Those of the input; or the line is too long.
+/// Fails if reading fails or the line is too long.
 pub fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut text = String::new();
     let read = input.take(ANSWER_BYTES_MAX).read_line(&mut text)?;
@@ -86,14 +86,14 @@ pub fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok((read > 0).then(|| text.trim().to_owned()))
 }
 
-/// Runs `ask` on a thread of its own: a person may take long, and the end of the program does not wait for it.
+/// Runs `ask` on its own thread: the user may take long, and the program's exit must not wait.
 ///
 /// # Errors
-/// Those of `ask`.
+/// Passes on errors of `ask`.
 pub async fn aside<R: Send + 'static>(ask: impl FnOnce() -> io::Result<R> + Send + 'static) -> io::Result<R> {
     let (sender, answer) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("question".to_owned()).spawn(move || {
-        // The asking task may be gone.
+        // The asking task may have been dropped.
         let _ = sender.send(ask());
     })?;
     answer.await.map_err(io::Error::other)?
@@ -103,7 +103,7 @@ pub async fn aside<R: Send + 'static>(ask: impl FnOnce() -> io::Result<R> + Send
 mod tests {
     use super::*;
 
-    /// A terminal at which this is typed.
+    /// Terminal with prepared input.
     struct Typed<'a> {
         input: &'a [u8],
         shown: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The terminal at which the program was started.
+//! Controlling terminal of the process.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,11 +6,10 @@ use std::time::Duration;
 #[cfg(unix)]
 use std::time::Instant;
 
-/// The names under which a program finds its own terminal, to read and to write.
+/// Paths of the controlling terminal, for reading and for writing.
 const NAMES: [&str; 2] = if cfg!(windows) { ["CONIN$", "CONOUT$"] } else { ["/dev/tty", "/dev/tty"] };
 
-/// The terminal that controls this program, wherever its standard streams lead: a person sits there even if standard error
-/// goes to a file.
+/// Controlling terminal, independent of redirected standard streams.
 #[derive(Debug)]
 pub struct Terminal {
     input: BufReader<File>,
@@ -18,15 +17,15 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// `None` if no terminal controls this program, as under cron or a service manager.
+    /// Opens the terminal; `None` without one, as under cron or a service manager.
     #[must_use]
     pub fn open() -> Option<Self> {
         let [input, output] = NAMES.map(|name| File::options().read(true).write(true).open(name));
         Some(Self { input: BufReader::new(input.ok()?), output: output.ok()? })
     }
 
-    /// True if keyboard input is for this program. A shell keeps the keyboard from a job in the background: the system
-    /// stops one that reads nonetheless (SIGTTIN), with all its threads.
+    /// True if the process is in the foreground. A background process that reads from the terminal is stopped with all its threads
+    /// (SIGTTIN).
     #[must_use]
     pub fn is_in_foreground(&self) -> bool {
         #[cfg(unix)]
@@ -38,16 +37,16 @@ impl Terminal {
         true
     }
 
-    /// Waits until a line has been typed, at most this long; true if there is one.
+    /// Waits up to `patience` for a typed line; true if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Passes on the system's error.
     #[cfg(unix)]
     pub fn has_line_within(&self, patience: Duration) -> io::Result<bool> {
         self.has_line_until(Instant::now().checked_add(patience))
     }
 
-    /// Waits for the terminal; without a `deadline` for ever.
+    /// Waits for a typed line until `deadline`, or for ever without one.
     #[cfg(unix)]
     fn has_line_until(&self, deadline: Option<Instant>) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,9 +64,9 @@ impl Terminal {
         }
     }
 
-    /// Checks before each read that the program is in the foreground: the user may have put it into the background since the question.
+    /// Fails in the background. Checked before each read: the user may have suspended the program since the question.
     fn must_be_in_foreground(&self) -> io::Result<()> {
-        // A read that has begun would stop the program when it is continued in the background; polling does not.
+        // A blocked read would stop the process when it is continued in the background; polling does not.
         #[cfg(unix)]
         self.has_line_until(None)?;
         if self.input.buffer().is_empty() && !self.is_in_foreground() {
@@ -76,10 +75,10 @@ impl Terminal {
         Ok(())
     }
 
-    /// Elsewhere reading waits as long as it takes.
+    /// Returns true at once: on this system, reading blocks as long as it takes.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     #[cfg(not(unix))]
     pub fn has_line_within(&self, _patience: Duration) -> io::Result<bool> {
         Ok(true)

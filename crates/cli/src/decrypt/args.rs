@@ -23,7 +23,7 @@ pub struct DecryptArgs {
     /// The key log: what a command with --key-log wrote to the file named by DFCP_KEYLOG
     #[arg(long, value_name = "FILE")]
     pub keys: PathBuf,
-    /// File for the opened capture; an existing one is replaced [default: beside the capture, x.decrypted.pcapng for x.pcapng]
+    /// Output file; replaced if it exists [default: beside the capture, x.decrypted.pcapng for x.pcapng]
     #[arg(long, value_name = "OUT")]
     pub output: Option<PathBuf>,
     /// Print one JSON object

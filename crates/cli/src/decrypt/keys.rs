@@ -1,4 +1,4 @@
-//! The keys of a key log (`spec/security.md` §6), by connection id. The file is hostile.
+//! Keys of a key log (`spec/security.md` §6), by connection id. The file is untrusted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,44 +9,44 @@ use zeroize::Zeroizing;
 use crate::key_log::line::{Line, parse};
 use crate::limits::{KEY_LOG_CONNECTIONS_MAX, KEY_LOG_LINE_BYTES_MAX, KEY_LOG_LINES_MAX, KEYS_OF_ID_MAX};
 
-/// A key log cannot be used.
+/// Reason why a key log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeysError {
-    /// The system says no.
+    /// Reading the file failed.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Io(#[from] io::Error),
-    /// More than is remembered.
+    /// The log has keys of too many connections.
     #[error(
         "has the keys of more than {KEY_LOG_CONNECTIONS_MAX} connections: take out those that are not in the capture"
     )]
     TooManyConnections,
-    /// It has too many lines of any kind.
+    /// The log has too many lines.
     #[error("has more than {KEY_LOG_LINES_MAX} lines: give a key log, which {variable} names", variable = crate::key_log::VARIABLE)]
     TooManyLines,
-    /// None is a line of a key log, or all of these are damaged.
+    /// No line has a valid key.
     #[error("has no keys: give the file which {variable} named when the connection was made with --key-log{why}", variable = crate::key_log::VARIABLE)]
     None {
-        /// Fault of the first damaged line, if there is one.
+        /// Fault of the first damaged line, if any.
         why: String,
     },
 }
 
-/// A datagram could not be decrypted.
+/// Reason why a datagram could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// No connection with its id is in the key log.
+    /// The key log lacks the datagram's connection id.
     NoKey,
-    /// It is authentic under none of the keys.
+    /// No key authenticates the datagram.
     Forged,
 }
 
-/// Keys that open datagrams.
+/// Set of keys that decrypt datagrams.
 #[derive(Debug, Default)]
 pub(super) struct KeyRing {
-    /// Keys by connection id. Most ids belong to one connection.
+    /// Keys by connection id; most ids have one connection.
     by_id: BTreeMap<u32, Vec<RecordedKeys>>,
     known: BTreeSet<[u8; 32]>,
-    /// Lines that should be keys and are not: how many, and of the first one its number and what is wrong.
+    /// Number of damaged key lines; line number and fault of the first.
     damaged: (u64, Option<(u64, &'static str)>),
 }
 
@@ -54,7 +54,7 @@ impl KeyRing {
     /// Reads a key log.
     ///
     /// # Errors
-    /// It cannot be read, is longer than any, or has no key.
+    /// Fails if the log cannot be read, exceeds the limits, or has no key.
     pub(super) fn read(file: impl Read) -> Result<Self, KeysError> {
         let mut ring = Self::default();
         let mut file = BufReader::new(file);
@@ -68,7 +68,7 @@ impl KeyRing {
             match parse(&line) {
                 Ok(Some(line)) if is_whole => ring.add(&line)?,
                 Err(why) if is_whole => ring.note_damaged(number, why),
-                // A comment may be as long as it likes.
+                // Comment lines may have any length.
                 Ok(None) => {}
                 Ok(Some(_)) | Err(_) => ring.note_damaged(number, "it is too long"),
             }
@@ -85,19 +85,19 @@ impl KeyRing {
         self.damaged.1.get_or_insert((number, why));
     }
 
-    /// Count of damaged lines, with the first of them.
+    /// Description of the damaged lines, if any.
     pub(super) fn describe_damage(&self) -> Option<String> {
         let (count, (number, why)) = (self.damaged.0, self.damaged.1?);
         Some(format!("damaged lines: {count}, the first is line {number}: {why}"))
     }
 
-    /// Connections.
+    /// Number of connections.
     pub(super) fn connections(&self) -> usize {
         self.known.len()
     }
 
     pub(super) fn add(&mut self, line: &Line) -> Result<(), KeysError> {
-        // Both ends of a connection write the same line.
+        // Both ends of a connection log the same line.
         if self.known.contains(&line.handshake_hash) {
             return Ok(());
         }
@@ -120,11 +120,11 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Opens the payload behind `header` in a datagram to the holder of `id`, whose number ends in `low`, into `out`. Returns the payload's
-    /// length.
+    /// Decrypts the payload behind `header` into `out`. The datagram is addressed to the holder of `id`, and its packet number ends in
+    /// `low`. Returns the payload's length.
     ///
     /// # Errors
-    /// The reason that it could not be decrypted.
+    /// Returns the reason if decryption failed.
     pub(super) fn open(
         &mut self,
         id: u32,
@@ -146,8 +146,8 @@ impl KeyRing {
     }
 }
 
-/// Reads the next line without its end into `line`; of one that is too long, its beginning. Returns whether it is all of it, `None` at
-/// the end of the file.
+/// Reads the next line, without its newline and truncated at the limit, into `line`. Returns whether the line is complete; `None` at the
+/// end of the file.
 fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
     let read = file.by_ref().take(KEY_LOG_LINE_BYTES_MAX).read_until(b'\n', line)?;

@@ -1,4 +1,4 @@
-//! The datagrams in a captured packet, opened in place. The packet is hostile.
+//! Decrypts the datagrams of a captured packet in place. The packet is untrusted.
 
 use dfcp_wire::{DATAGRAM_BYTES_MAX, HEADER_BYTES, Outline, Profile, TAG_BYTES, Unverified};
 
@@ -6,33 +6,33 @@ use super::keys::{Closed, KeyRing};
 use crate::capture::packet::Carried;
 use crate::limits::SUPERPACKET_BYTES_MAX;
 
-/// Mark in place of the tag, behind a payload that was opened (`spec/security.md` \[keylog-4\]).
+/// Marker that replaces the tag of a decrypted payload (`spec/security.md` \[keylog-4\]).
 pub(super) const OPENED_MARK: [u8; TAG_BYTES] = *b"DFCP opened\0\0\0\0\0";
 
-/// Largest distance between the numbers of neighbours in one packet.
+/// Largest gap between packet numbers of adjacent datagrams in one captured packet.
 const STEP_MAX: u32 = 64;
 
-/// Fates of datagrams, with the count of everything else.
+/// Counts of datagrams by fate, and of other packets.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
-    /// Encrypted ones which are opened now.
+    /// Encrypted datagrams that this run decrypted.
     pub(super) opened: u64,
-    /// Encrypted ones of connections that the key log does not have.
+    /// Encrypted datagrams of connections missing from the key log.
     pub(super) no_key: u64,
-    /// Encrypted ones which are authentic under no key of their connection: forged, damaged, or of another connection with that id.
+    /// Encrypted datagrams that no key of their connection authenticates: forged, damaged, or of another connection with that id.
     pub(super) forged: u64,
-    /// Encrypted ones of which the capture has a part only, so that it cannot be authenticated.
+    /// Encrypted datagrams that the capture holds only in part, so that they cannot be authenticated.
     pub(super) truncated: u64,
-    /// Encrypted ones which were opened before.
+    /// Datagrams that an earlier run had decrypted.
     pub(super) opened_before: u64,
     /// Datagrams that were never encrypted, such as a handshake's first.
     pub(super) plaintext: u64,
-    /// Packets without a datagram of DFCP's.
+    /// Packets without a DFCP datagram.
     pub(super) others: u64,
 }
 
 impl Counts {
-    /// Encrypted datagrams.
+    /// Number of encrypted datagrams.
     pub(super) fn encrypted(&self) -> u64 {
         self.opened + self.no_key + self.forged + self.truncated + self.opened_before
     }
@@ -50,7 +50,7 @@ enum Fate {
     Other,
 }
 
-/// Opens what can be opened of what a packet carries, in place, and leaves everything else as it is.
+/// Decrypts every possible datagram of a packet in place, and leaves other bytes unchanged.
 pub(super) fn open(keys: &mut KeyRing, packet: &mut [u8], carried: &Carried, counts: &mut Counts) {
     let Some(bytes) = packet.get_mut(carried.range.clone()) else { return counts.others += 1 };
     let sum_before = sum(bytes);
@@ -81,7 +81,7 @@ pub(super) fn open(keys: &mut KeyRing, packet: &mut [u8], carried: &Carried, cou
     }
 }
 
-/// Opens a datagram which had `wire_bytes` if it is encrypted.
+/// Decrypts one datagram, of `wire_bytes` on the wire, if it is encrypted.
 fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate {
     let Ok(outline) = Outline::of(datagram) else { return Fate::Other };
     if !outline.is_sealed {
@@ -92,7 +92,7 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
         };
         return if is_intact { Fate::Plaintext } else { Fate::Other };
     }
-    // The checksum field of every sealed segment is 0 ([seal-1]): a packet with another only looks like one.
+    // Every encrypted segment has the checksum field 0 ([seal-1]); any other value means it is no such segment.
     if datagram.get(14..16) != Some(&[0, 0]) {
         return Fate::Other;
     }
@@ -116,9 +116,9 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
     }
 }
 
-/// Hosts give their interface several datagrams at once, and captures made there show them as one packet of `wire_bytes`. All but the last have
-/// the same length, all go to the same connection, and their numbers are near each other: a sender skips some (`spec/protocol.md` \[data-5\]),
-/// and a receiver's host joins what was not lost. Returns that length; `None` if there is one datagram, or the second's header was not captured.
+/// Length of the datagrams that GSO or GRO joined into one captured packet of `wire_bytes`; `None` for a single datagram, or if the second
+/// header was not captured. All but the last have the same length and connection, and their packet numbers are close: a sender skips some
+/// (`spec/protocol.md` \[data-5\]), and lost ones are missing.
 fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     if wire_bytes > SUPERPACKET_BYTES_MAX {
         return None;
@@ -139,7 +139,7 @@ fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> 
     let mut before = first.s3;
     (stride..wire_bytes).step_by(stride).all(|at| {
         let Some(header) = bytes.get(at..at + HEADER_BYTES) else {
-            // It was not captured, or the packet ends within what would be a header.
+            // The header was not captured, or the packet ends within it.
             return wire_bytes - at >= HEADER_BYTES;
         };
         let number = header.last_chunk().map_or(before, |last| u32::from_be_bytes(*last));
@@ -149,7 +149,7 @@ fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> 
     })
 }
 
-/// The one's complement sum of 16-bit words (RFC 1071).
+/// One's complement sum of 16-bit words (RFC 1071).
 fn sum(bytes: &[u8]) -> u16 {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let words = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair)));
@@ -163,7 +163,7 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// As RFC 1624 has it: one that was right is right again, and 0, no checksum, stays.
+/// Updates a checksum (RFC 1624): a correct one stays correct, and 0 (no checksum) stays 0.
 fn change_checksum(field: &mut [u8; 2], before: u16, after: u16) {
     let old = u16::from_be_bytes(*field);
     if old != 0 {

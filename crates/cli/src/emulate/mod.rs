@@ -1,4 +1,4 @@
-//! `dfcp emulate`: runs any program behind an emulated path. The implementation is in the crate `dfcp-emu`.
+//! `dfcp emulate`: runs a program behind an emulated path, by the crate `dfcp-emu`.
 
 mod summary;
 
@@ -15,14 +15,14 @@ use crate::args::{LinkArgs, Path};
 use crate::{output, units};
 use summary::Summary;
 
-/// The name by which the command calls itself for the first process of the namespace.
+/// Hidden command by which the program starts the namespace's first process.
 pub const INIT: &str = "emulate-init";
 
-/// `dfcp emulate` itself failed, as `timeout` and `env` number it.
+/// Exit code if `dfcp emulate` itself failed, as for `timeout` and `env`.
 pub const EXIT_FAILURE: u8 = 125;
-/// The command cannot be run.
+/// Exit code if COMMAND cannot be run.
 const EXIT_CANNOT_RUN: u8 = 126;
-/// There is no such command.
+/// Exit code if COMMAND does not exist.
 const EXIT_NOT_FOUND: u8 = 127;
 
 /// A path between COMMAND and a server.
@@ -60,17 +60,17 @@ pub struct EmulateArgs {
     #[arg(long, value_name = "COMMAND LINE")]
     pub server: Option<OsString>,
 
-    /// Lead the path to this machine's own network instead of one of its own, by address translation (nft): COMMAND reaches this
-    /// machine at 198.18.0.2, and by IPv4 what this machine reaches, if it passes packets on. Needs root; one at a time
+    /// Connect the path to this machine's network instead of a separate one, by NAT (nft): COMMAND reaches this machine at 198.18.0.2, and
+    /// over IPv4 everything that this machine can reach, if forwarding is on. Needs root; one at a time
     #[arg(long, conflicts_with = "server")]
     pub outside: bool,
 
-    /// Let packets leave together which are due within this time, as network cards do to spare the processor: the first of them is
-    /// late by up to this. With 0ms each leaves at its own time
+    /// Send packets together that are due within this time, as network cards do to save CPU: the first is delayed by up to this. 0ms sends
+    /// each at its own time
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0.1ms")]
     pub coalesce: Duration,
 
-    /// Repeat the random events of an earlier run; chosen at random if not given
+    /// Seed of the random events, to repeat an earlier run [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
@@ -83,14 +83,14 @@ pub struct EmulateArgs {
     pub command: Vec<OsString>,
 }
 
-/// Runs the command and prints the summary. This process must have no other threads yet.
+/// Runs the command and prints the summary. The process must be single-threaded at this point.
 ///
 /// # Errors
-/// No loss process has the loss and burst length asked for.
+/// Fails if no loss process has the requested loss and burst length.
 pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     let Path { links, schedule } = args.link.path()?;
     let [forward, backward] = links.map(|link| PathConfig { link, patience: args.coalesce });
-    // 32 bits are enough to tell runs apart and short enough to type.
+    // 32 bits tell runs apart and are short to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("emulate") >> 32);
     let emulation = Emulation {
         command: args.command.clone(),
@@ -135,10 +135,10 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(exit_code(outcome.status)))
 }
 
-/// Serves as the first process of the namespace.
+/// Acts as the first process of the namespace.
 ///
 /// # Errors
-/// It could not start.
+/// Fails if the process could not start.
 pub fn init() -> anyhow::Result<ExitCode> {
     dfcp_emu::run_init()?;
     Ok(ExitCode::SUCCESS)

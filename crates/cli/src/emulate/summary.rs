@@ -1,4 +1,4 @@
-//! Fates of the packets, for display and for machines.
+//! Summary of an emulation: packet counts by fate, as text and JSON.
 
 use dfcp_emu::{DirectionReport, Lateness, Outcome};
 use dfcp_relay::{Datagrams, DirectionStats};
@@ -6,40 +6,40 @@ use serde::Serialize;
 
 use crate::relay::describe;
 
-/// Lateness at the 99th percentile above which the path was not the one asked for.
+/// 99th percentile of lateness above which the emulated path deviates from the requested one.
 const LATE_P99_MS: f64 = 0.5;
 
 /// Output of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
-    /// As text, because JSON readers round large integers.
+    /// Decimal text, because JSON readers round large integers.
     seed: String,
     seconds: f64,
     forward: Direction,
     backward: Direction,
 }
 
-/// One direction.
+/// Counts of one direction.
 #[derive(Debug, Serialize)]
 struct Direction {
     #[serde(flatten)]
     packets: DirectionStats,
-    /// Writes by which those which were forwarded left.
+    /// System calls that wrote the forwarded packets.
     writes: u64,
     /// Dropped by the sending host's device before the emulator could read them.
     unread_packets: u64,
-    /// Packets that are impossible as IP packets.
+    /// Packets without a valid IP header.
     malformed_packets: u64,
-    /// Came to a port that the near host no longer had.
+    /// Packets to a port that the near host had before a rebinding.
     forgotten_packets: u64,
-    /// Multicasts for neighbours, which no router forwards.
+    /// Link-local multicasts, which no router forwards.
     local_packets: u64,
     lateness: Lateness,
 }
 
 impl Direction {
     fn new(report: &DirectionReport) -> Self {
-        // The path is one link.
+        // The emulated path has one link per direction.
         let link = report.links.first().copied().unwrap_or_default();
         let not_sent = Datagrams { packets: report.refused.packets, bytes: report.refused.bytes };
         Self {
@@ -87,7 +87,7 @@ impl Summary {
         self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
     }
 
-    /// Differences of the path from the one asked for.
+    /// Warnings if the emulated path deviated from the requested one.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, direction) in self.directions() {

@@ -1,4 +1,4 @@
-//! The arguments of `dfcp estimate`.
+//! Arguments of `dfcp estimate`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -35,9 +35,9 @@ pub struct EstimateArgs {
 pub enum Source {
     /// Send test packets to clients that ask for them
     Server(ServerArgs),
-    /// Estimate how fast the path from a server to here is, by test packets and what else arrives
+    /// Estimate the throughput of the path from a server to here, by test packets and the other traffic that arrives
     Client(ClientArgs),
-    /// Estimate from a capture, pcapng or pcap, that was made at the receiver
+    /// Estimate from a capture, pcapng or pcap, made at the receiver
     Trace(TraceArgs),
 }
 
@@ -52,10 +52,10 @@ Each client gets a packet of 60 bytes at its --interval, 10 ms to 10 s, after it
 been heard for 10 s. Nothing is encrypted and no one is admitted by key: test packets tell nothing but how long this program has run. A machine with several addresses \
 answers from any of them unless --listen names one.")]
 pub struct ServerArgs {
-    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    /// Port to listen on, at every local address, or at the given address or host name
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(ESTIMATE_PORT), default_value_t = ListenArg::Anywhere(ESTIMATE_PORT))]
     pub listen: ListenArg,
-    /// Clients served at once. Past that, the address with most of them makes room for others, or they are told to come back
+    /// Limit on concurrent clients. At the limit, the address with the most clients loses one, or the new client is asked to retry later
     #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
     /// Metrics of this server.
@@ -89,13 +89,13 @@ pub struct ClientArgs {
     /// Interval of test packets, from 10ms to 10s
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = interval)]
     pub interval: Duration,
-    /// Model of the queue.
+    /// Parameters of the queue model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// The network interface whose counters say what arrives [default: the one by which the server is reached]
+    /// Network interface whose counters measure the received traffic [default: the interface of the route to the server]
     #[arg(long, value_name = "NAME", conflicts_with = "probes_only")]
     pub interface: Option<String>,
-    /// Estimate nothing, only let test packets come, while another program records them for `dfcp estimate trace`
+    /// Only request test packets, while another program records them for `dfcp estimate trace`
     #[arg(long)]
     pub probes_only: bool,
     /// Print one JSON object at the end, with every busy period
@@ -116,20 +116,20 @@ of another tool are the UDP packets to the port that --probes names. Without num
 
 Bytes are those of IP packets. The interval of confidence says how much busy periods differ, which is also how much the rate changed.")]
 pub struct TraceArgs {
-    /// The capture
+    /// Capture file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Test packets of another tool: the UDP packets to this port, or to this address and port
+    /// Test packets of another tool: UDP packets to this port, or to this address and port
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub probes: Option<ProbesArg>,
-    /// The user's addresses, as an address or a prefix: what goes to them is the user's traffic [default: the address that test
-    /// packets go to]
+    /// Addresses of the user, as an address or a prefix: packets to them are the user's traffic [default: the destination of the test
+    /// packets]
     #[arg(long, value_name = "ADDRESS[/BITS]")]
     pub to: Option<Prefix>,
-    /// Interval of test packets, from 1ms to 10s, if it is not in the packets [default: 100ms]
+    /// Interval of test packets, from 1ms to 10s, if the packets do not state it [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "probes")]
     pub interval: Option<Duration>,
-    /// Model of the queue.
+    /// Parameters of the queue model.
     #[command(flatten)]
     pub model: ModelArgs,
     /// Print one JSON object, with every busy period
@@ -137,28 +137,28 @@ pub struct TraceArgs {
     pub json: bool,
 }
 
-/// The parameters of the algorithm.
+/// Parameters of the estimator.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ModelArgs {
-    /// The queueing delay from which the queue counts as busy. The lower it is, the more a busy period may have idle times in it, since the
-    /// queue may be empty between two test packets; none from the interval on. The higher it is, the fewer busy periods are found, and those
-    /// when the path is slow [default: 20ms, or the interval if that is less]
+    /// Queueing delay above which the queue counts as busy, below the interval. A lower value admits busy periods with idle times, since
+    /// the queue may empty between two test packets. A higher value finds fewer busy periods, and biases them to times when the path is
+    /// slow [default: 20ms, or the interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = threshold)]
     pub threshold: Option<Duration>,
-    /// The longest time without a test packet that the model of the queue survives [default: ten intervals, at least 1s]
+    /// Longest gap in the test packets that a busy period survives [default: ten intervals, at least 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub gap: Option<Duration>,
-    /// Deviation of test packets from their interval while the queue is empty: the jitter of the path [default: 3ms, or a quarter of the
+    /// Jitter of the path: deviation of test packets from their interval while the queue is empty [default: 3ms, or a quarter of the
     /// interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub tolerance: Option<Duration>,
 }
 
 impl ModelArgs {
-    /// `config` with what was given.
+    /// Applies the given options to `config`.
     ///
     /// # Errors
-    /// The values do not go together.
+    /// Fails if the values contradict each other.
     pub fn apply(&self, mut config: Config) -> Result<Config, ConfigError> {
         if let Some(threshold) = self.threshold {
             config = config.with_threshold(threshold);
@@ -173,10 +173,10 @@ impl ModelArgs {
     }
 }
 
-/// Destination by which test packets are recognised.
+/// Destination that identifies test packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbesArg {
-    /// Address; `None` stands for every address.
+    /// Destination address; `None` matches every address.
     pub address: Option<IpAddr>,
     /// UDP port.
     pub port: u16,
@@ -196,7 +196,7 @@ impl FromStr for ProbesArg {
     }
 }
 
-/// Addresses which begin alike.
+/// Address prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
@@ -204,7 +204,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// This address alone.
+    /// Prefix of the full length: this address alone.
     pub fn of(address: IpAddr) -> Self {
         Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
@@ -235,7 +235,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// A time within what the estimator can use.
+/// Parses a duration within the given limits.
 fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
     let time = units::duration(text).map_err(|error| error.to_string())?;
     let expected = || format!("expected a time from {} to {}", human_duration(least), human_duration(most));

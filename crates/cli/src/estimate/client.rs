@@ -21,13 +21,13 @@ use crate::resolve::resolve;
 use crate::stop::Stop;
 use crate::units::{human_duration, human_rate};
 
-/// Longer than any answer, so that what is too long is not taken for one.
+/// Larger than any answer, so that an overlong datagram is not truncated to a valid one.
 const RECEIVE_BYTES: usize = 2 * DATAGRAM_BYTES_MAX;
 
-/// Measures once and prints the estimate.
+/// Runs one measurement and prints the estimate.
 ///
 /// # Errors
-/// The server cannot be reached or refuses; nothing counts what arrives; there was no busy period.
+/// Fails if the server is unreachable or refuses, the traffic cannot be counted, or no busy period occurred.
 pub(super) async fn run(args: &ClientArgs, stop: &Stop) -> anyhow::Result<()> {
     let config = args.model.apply(Config::new(args.interval)).context("these times do not go together")?;
     let addresses = resolve(&args.server).await?;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &ClientArgs, stop: &Stop) -> anyhow::Result<()> {
     for address in addresses {
         match measure_at(address, args, config, stop).await {
             Ok(measured) => return report(args, address, &measured),
-            // Another of its addresses may be reachable.
+            // Another address of the server may be reachable.
             Err(error) if matches!(error.downcast_ref(), Some(ClientError::NoAnswer)) => {
                 failure = Some(error.context(format!("{address}")));
             }
@@ -45,13 +45,13 @@ pub(super) async fn run(args: &ClientArgs, stop: &Stop) -> anyhow::Result<()> {
     Err(failure.unwrap_or_else(|| anyhow::anyhow!("{} has no address, check the name", args.server)))
 }
 
-/// A measurement that has ended.
+/// Completed measurement.
 struct Measured {
     figures: Figures,
     interface: Option<String>,
 }
 
-/// Says, in bytes of IP packets, how much has arrived up to now.
+/// Counter of all IP bytes received so far.
 type Count<'a> = &'a (dyn Fn() -> anyhow::Result<u64> + Send + Sync);
 
 async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop: &Stop) -> anyhow::Result<Measured> {
@@ -80,7 +80,7 @@ async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop
 
 type OwnedCount = Box<dyn Fn() -> anyhow::Result<u64> + Send + Sync>;
 
-/// Counter of the traffic, and its name.
+/// Traffic counter of the interface, and the interface's name.
 #[cfg(target_os = "linux")]
 fn counter(args: &ClientArgs, socket: &UdpSocket) -> anyhow::Result<(Option<String>, OwnedCount)> {
     use super::counter::Counter;
@@ -103,11 +103,11 @@ fn counter(args: &ClientArgs, _: &UdpSocket) -> anyhow::Result<(Option<String>, 
     Ok((None, Box::new(|| Ok(0))))
 }
 
-/// Measures by the server that `socket` is connected to; `on_period` hears of each busy period when it has ended, with the time since the
+/// Measures against the server at the other end of `socket`. `on_period` is called at the end of each busy period, with the time since the
 /// first test packet.
 ///
 /// # Errors
-/// The server cannot be reached or refuses; `count` fails.
+/// Fails if the server is unreachable or refuses, or if `count` fails.
 async fn measure(
     socket: &UdpSocket,
     config: Config,
@@ -124,7 +124,7 @@ async fn measure(
     let mut buffer = [0; RECEIVE_BYTES];
     loop {
         while let Some(datagram) = client.poll(clock.now())? {
-            // A datagram that cannot be sent is lost, as on the path, and sent again.
+            // A failed send is treated as loss: the client retransmits.
             drop(socket.try_send(datagram.as_ref()));
         }
         let now = clock.now();
@@ -137,7 +137,7 @@ async fn measure(
             biased;
             received = socket.recv(&mut buffer) => match received {
                 Ok(length) => length,
-                // Later on the server may be started again, or somebody has forged it.
+                // After the start, a refused connection may be a server restart or a forged ICMP message.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && began.is_none() => {
                     bail!("nothing listens there: check that `dfcp estimate server` runs, and that the port is its --listen port")
                 }
@@ -156,7 +156,7 @@ async fn measure(
             periods.add(period);
         }
     }
-    // Without it the server sends for 10 s more.
+    // Without this message the server sends for 10 s more.
     drop(socket.try_send(client.stop().as_ref()));
     let now = clock.now();
     Ok(Figures::new(client.estimator(), periods, began.unwrap_or(now), now))

@@ -1,4 +1,4 @@
-//! Bytes received by a network interface, as Linux counts them, readable without any right.
+//! Byte counters of a network interface, as Linux publishes them to unprivileged users.
 
 use std::fs;
 use std::net::IpAddr;
@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Directory in which Linux describes its interfaces.
+/// Directory of network interfaces in Linux's sysfs.
 const INTERFACES: &str = "/sys/class/net";
-/// The type of interfaces (`ARPHRD_ETHER` of Linux) whose counters have 14 bytes of Ethernet with each packet. Those of the loopback, of
-/// tunnels and of modems without Ethernet begin with IP.
+/// `ARPHRD_ETHER` of Linux: counters of these interfaces include 14 bytes of Ethernet per packet. Those of loopback, tunnels and raw modems
+/// count from IP on.
 const ETHERNET: u64 = 1;
 const ETHERNET_BYTES: u64 = 14;
 
-/// The counters of one interface.
+/// Counters of one interface.
 #[derive(Debug)]
 pub(super) struct Counter {
     name: String,
     statistics: PathBuf,
-    /// Bytes of each packet in front of IP.
+    /// Link-layer bytes of each packet.
     header_bytes: u64,
 }
 
 impl Counter {
-    /// The counter of the interface with this name.
+    /// Opens the counter of the interface with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is no such interface.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
-        // A name with a path in it would lead elsewhere.
+        // A path in the name would escape the directory.
         let is_name = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
         let path = Path::new(INTERFACES).join(name);
         if !is_name || !path.is_dir() {
@@ -43,10 +43,10 @@ impl Counter {
         counter.bytes().map(|_| counter)
     }
 
-    /// The counter of the interface with this address.
+    /// Opens the counter of the interface with this address.
     ///
     /// # Errors
-    /// There is none, or the system does not say.
+    /// Fails if there is none, or the system does not list interfaces.
     pub(super) fn of_address(address: IpAddr) -> anyhow::Result<Self> {
         let addresses = nix::ifaddrs::getifaddrs().context("the system does not tell its network interfaces")?;
         let has_it = |storage: &nix::sys::socket::SockaddrStorage| {
@@ -60,15 +60,15 @@ impl Counter {
         Self::named(&found.interface_name)
     }
 
-    /// Its interface.
+    /// Name of the interface.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes of IP packets that it has received up to now.
+    /// IP bytes that the interface has received so far.
     ///
     /// # Errors
-    /// It is gone.
+    /// Fails if the interface has disappeared.
     pub(super) fn bytes(&self) -> anyhow::Result<u64> {
         let (bytes, packets) = (self.number("rx_bytes")?, self.number("rx_packets")?);
         Ok(bytes.saturating_sub(packets.saturating_mul(self.header_bytes)))
@@ -99,7 +99,7 @@ mod tests {
         let before = counter.bytes().unwrap();
         socket.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
         socket.recv(&mut [0; 2_000]).unwrap();
-        // Others use the loopback, too.
+        // Other programs use the loopback too, so the difference is a lower bound.
         assert!(counter.bytes().unwrap() >= before + 1_028);
     }
 

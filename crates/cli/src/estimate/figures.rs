@@ -1,4 +1,4 @@
-//! An estimate, as text and as JSON.
+//! Estimate as text and as JSON.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::limits::BUSY_PERIODS_KEPT_MAX;
 use crate::units::{human_duration, human_rate};
 
-/// Busy periods as they come, as many as are kept.
+/// Busy periods in order of their ends, up to the limit.
 #[derive(Debug, Default)]
 pub(super) struct Periods {
     kept: Vec<BusyPeriod>,
@@ -25,7 +25,7 @@ impl Periods {
         }
     }
 
-    /// A share `quantile` of those kept is not longer than this.
+    /// Duration at this quantile over the kept periods.
     fn duration(&self, quantile: f64) -> Duration {
         let mut durations: Vec<_> = self.kept.iter().map(BusyPeriod::duration).collect();
         durations.sort_unstable();
@@ -34,7 +34,7 @@ impl Periods {
     }
 }
 
-/// Results of a capture or of a measurement.
+/// Results of a capture or a live measurement.
 #[derive(Debug)]
 pub(super) struct Figures {
     config: Config,
@@ -58,7 +58,7 @@ impl Figures {
         }
     }
 
-    /// An error that says what to do, if there is no estimate.
+    /// Fails with advice if there is no estimate.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.summary.busy_periods() > 0 {
             return Ok(());
@@ -70,7 +70,7 @@ impl Figures {
         )
     }
 
-    /// Lines for people, one fact each.
+    /// Lines for display, one fact each.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(mean_bps) = self.summary.mean_bps() {
@@ -110,7 +110,7 @@ impl Figures {
         format!("{count}; half last {} at most, nine tenths {}; {all}", seconds(half), seconds(most))
     }
 
-    /// JSON for programs. Times are in seconds since the first packet.
+    /// JSON output. Times are in seconds since the first packet.
     pub(super) fn to_json(&self) -> Value {
         let (summary, counts, config) = (&self.summary, &self.counts, &self.config);
         let (within, range) = (summary.confidence_95(), summary.range());

@@ -1,4 +1,5 @@
-//! `dfcp estimate`: how fast a path serves its user, by busy periods of the bottleneck's queue (`dfcp-estimate`), on a live path or in a capture.
+//! `dfcp estimate`: throughput that a path gives its user, by busy periods of the bottleneck's queue (`dfcp-estimate`), live or from a
+//! capture.
 
 pub mod args;
 mod client;
@@ -17,10 +18,10 @@ use tokio::time::Instant;
 use self::args::{EstimateArgs, Source};
 use crate::stop::Stop;
 
-/// Runs the command, a live one until it is told to `stop`.
+/// Runs the command; a live measurement ends early at `stop`.
 ///
 /// # Errors
-/// The source cannot be read or measured, or there is no estimate.
+/// Fails if the source cannot be read or measured, or there is no estimate.
 pub async fn run(args: EstimateArgs, stop: Stop) -> anyhow::Result<()> {
     match args.source {
         Source::Server(args) => server::run(&args, &stop).await,
@@ -32,7 +33,7 @@ pub async fn run(args: EstimateArgs, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// The time of a live measurement: since it was made.
+/// Clock of a live measurement, zero at its start.
 #[derive(Debug, Clone, Copy)]
 struct Clock(Instant);
 
@@ -46,7 +47,7 @@ impl Clock {
     }
 
     fn instant(self, time: Time) -> Instant {
-        // A measurement lasts a day at most.
+        // Cap the time: a measurement lasts a day at most.
         self.0 + time.since(Time::ZERO).min(Duration::from_secs(365 * 24 * 60 * 60))
     }
 }

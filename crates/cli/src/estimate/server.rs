@@ -22,26 +22,26 @@ use crate::stop::Stop;
 use crate::units::human_duration;
 use crate::{listening, output};
 
-/// Longer than any request, so that what is too long is not taken for one.
+/// Larger than any request, so that an overlong datagram is not truncated to a valid one.
 const RECEIVE_BYTES: usize = 2 * dfcp_estimate::probing::DATAGRAM_BYTES_MAX;
 
-/// Sends test packets until it is told to stop.
+/// Sends test packets until `stop`.
 ///
 /// # Errors
-/// The address cannot be used, or its socket fails.
+/// Fails if the address cannot be used or its socket fails.
 pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     let socket = listen(&args.listen).await?;
     let address = socket.local_addr()?;
     let counts = Arc::new(Counts::default());
     let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
-    // Metrics first, as of every server: a script may ask for them as soon as it reads that the server listens.
+    // Start the metrics before the listening line is printed: a script may query them as soon as it reads that line.
     let call = |place: &str| format!("dfcp estimate client {place}");
     listening::announce(address, " until Ctrl-C", call, args.json, Value::Null);
     let config = ServerConfig { clients_max: args.max_clients, ..ServerConfig::default() };
     serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
 }
 
-/// Counts that `--metrics` shows.
+/// Counters that `--metrics` serves.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     clients: AtomicU64,
@@ -72,7 +72,7 @@ impl Source for Counts {
 }
 
 impl Counts {
-    /// Sends a datagram. One that cannot be sent is lost, as on the path.
+    /// Sends a datagram; a failed send is treated as loss.
     fn send(&self, socket: &UdpSocket, datagram: &[u8], to: SocketAddr) {
         let count = if socket.try_send_to(datagram, to).is_ok() { &self.sent } else { &self.not_sent };
         count.fetch_add(1, Ordering::Relaxed);
@@ -88,21 +88,21 @@ impl Counts {
     }
 }
 
-/// A client comes or goes.
+/// Change of the set of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// See [`Change`].
+    /// Client joined, left or changed ([`Change`]).
     Changed(SocketAddr, Change),
-    /// It was not heard any more.
+    /// Client timed out.
     Lost(SocketAddr),
-    /// It made room for a client from another address.
+    /// Client was displaced by one from another address.
     Displaced(SocketAddr),
 }
 
 impl Event {
     fn tell(self, json: bool) {
         let (Self::Changed(client, _) | Self::Lost(client) | Self::Displaced(client)) = self;
-        // An IPv4 address at a socket of both versions.
+        // A dual-stack socket reports IPv4 addresses as mapped.
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let (event, text) = match self {
             Self::Changed(_, Change::Began(interval)) => {
@@ -123,10 +123,10 @@ impl Event {
     }
 }
 
-/// Serves at `socket`, and counts; `on_event` hears of clients.
+/// Serves clients at `socket` and counts; `on_event` receives client events.
 ///
 /// # Errors
-/// The socket fails.
+/// Fails if the socket fails.
 pub(super) async fn serve(
     socket: &UdpSocket,
     config: ServerConfig,
@@ -163,7 +163,7 @@ pub(super) async fn serve(
             () = stop.requested() => return Ok(()),
             received = socket.recv_from(&mut buffer) => match received {
                 Ok(received) => received,
-                // An error of an earlier answer.
+                // The error belongs to an earlier answer.
                 Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },
@@ -182,7 +182,7 @@ pub(super) async fn serve(
     }
 }
 
-/// The first of the addresses that can be listened on.
+/// Binds to the first usable address.
 async fn listen(at: &ListenArg) -> anyhow::Result<UdpSocket> {
     let mut failure = None;
     for address in at.addresses(true).await? {

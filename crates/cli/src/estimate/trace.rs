@@ -20,7 +20,7 @@ use crate::output;
 /// Reads the capture and prints the estimate.
 ///
 /// # Errors
-/// The file cannot be read, has no test packets, or no busy period.
+/// Fails if the file cannot be read, or has no test packets or no busy period.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot open {name}, check the path"))?;
@@ -40,7 +40,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     figures.check()
 }
 
-/// A capture cannot be evaluated.
+/// Reason why a capture cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 enum TraceError {
     #[error(transparent)]
@@ -55,7 +55,7 @@ enum TraceError {
     Config(#[from] dfcp_estimate::ConfigError),
 }
 
-/// Figures of the capture, and true if it is whole.
+/// Results of the capture, and true if it is whole.
 fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), TraceError> {
     let mut walk = Walk { args, state: None };
     let is_whole = capture::read(file, |captured| walk.take(&captured))?;
@@ -63,10 +63,10 @@ fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), 
     Ok((Figures::new(&state.estimator, state.periods, state.began, state.ended), is_whole))
 }
 
-/// A walk through the packets of a capture.
+/// Pass over the packets of a capture.
 struct Walk<'a> {
     args: &'a TraceArgs,
-    /// The state, from the first test packet on.
+    /// State from the first test packet on; `None` before.
     state: Option<State>,
 }
 
@@ -74,18 +74,18 @@ struct Walk<'a> {
 struct State {
     estimator: Estimator,
     periods: Periods,
-    /// Address and port that test packets go to.
+    /// Destination address and port of the test packets.
     target: (IpAddr, u16),
     /// Addresses whose traffic counts as the user's.
     user: Prefix,
     session: Option<u64>,
-    /// Test packets without numbers are counted.
+    /// Sequence number for test packets that carry none.
     next_number: u64,
     began: Time,
     ended: Time,
 }
 
-/// A test packet, as it was found.
+/// Recognised test packet.
 enum Found {
     Ours(ProbeDatagram),
     Unnumbered,
@@ -96,7 +96,7 @@ impl Walk<'_> {
         let Some(packet) = ip_packet(captured.link, captured.bytes, captured.wire_bytes) else { return Ok(()) };
         let found = found(self.args.probes, &packet);
         let Some(state) = &mut self.state else {
-            // Before the first test packet, no traffic says anything.
+            // Traffic before the first test packet is not evaluated.
             if let Some((found, port)) = found {
                 let mut state = State::new(self.args, &found, (packet.to, port), captured.at)?;
                 state.probe(&found, &packet, captured.at)?;
@@ -112,7 +112,7 @@ impl Walk<'_> {
     }
 }
 
-/// The test packet in `packet`, if it is one, and the port it goes to.
+/// Test packet in `packet`, if it is one, with its destination port.
 fn found(probes: Option<ProbesArg>, packet: &IpPacket<'_>) -> Option<(Found, u16)> {
     let Udp { port, payload } = packet.udp?;
     let found = match probes {
@@ -149,7 +149,7 @@ impl State {
     fn probe(&mut self, found: &Found, packet: &IpPacket<'_>, at: Time) -> Result<(), TraceError> {
         let (number, sent) = match found {
             Found::Ours(probe) => {
-                // The client has called again: numbers begin anew.
+                // The client started a new session, whose numbers restart at 0.
                 if self.session.replace(probe.session).is_some_and(|session| session != probe.session) {
                     self.estimator.restart();
                 }

@@ -1,4 +1,4 @@
-//! The keys that may connect: one public key or fingerprint per line, followed by a comment for people.
+//! Authorized keys: one public key or fingerprint per line, followed by a comment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::guard::Guard;
 use super::read::{lines, read, wrong_line};
 use crate::limits::AUTHORIZED_KEYS_BYTES_MAX;
 
-/// A set of keys, some known by their fingerprints alone.
+/// Set of keys, some known by fingerprint only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizedKeys {
     keys: BTreeSet<PublicKey>,
@@ -18,11 +18,10 @@ pub struct AuthorizedKeys {
 }
 
 impl AuthorizedKeys {
-    /// The keys in the file at `path`.
+    /// Reads the keys in the file at `path`.
     ///
     /// # Errors
-    /// The file is missing, too large, can be changed by others, or replaced in its directory, or has a line which does not
-    /// parse.
+    /// Fails if the file is missing or too large, if other users can change it or replace it in its directory, or if a line does not parse.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let Some(content) = read(path, AUTHORIZED_KEYS_BYTES_MAX, Guard::Trusted)? else {
             return Err(IdentityError::io("read", path, std::io::ErrorKind::NotFound.into()));
@@ -30,7 +29,7 @@ impl AuthorizedKeys {
         Self::parse(path, &content)
     }
 
-    /// Parses the bytes of a file; `path` is for errors.
+    /// Parses the content of a file; `path` appears in errors.
     pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Self, IdentityError> {
         let mut set = Self::default();
         for line in lines(path, content) {

@@ -1,4 +1,4 @@
-//! The list of authorized keys of a listener, which is read again when it changes.
+//! Authorized keys of a listener, reread when the file changes.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use super::replace::{append_line, lock, replace};
 use crate::limits::{AUTHORIZED_KEYS_BYTES_MAX, COMMENT_BYTES_MAX};
 use crate::output;
 
-/// A file which changed so recently may change again without another time stamp, so it is read each time.
+/// Age from which an unchanged time stamp is trusted: a file that changed more recently may change again within one time stamp, so it is
+/// reread each time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// A list which follows its file. Each question opens the file and checks its owner and mode; it is read when it is another
-/// file or has another time stamp than before. While it cannot be used, it admits nobody: the keys of before may be among
-/// those which somebody has just tried to withdraw.
+/// Set of authorized keys that follows its file. Each query opens the file, checks owner and mode, and rereads it if the file or its time
+/// stamp changed. An unusable file admits nobody: an earlier set may include keys that were just revoked.
 #[derive(Debug, Default)]
 pub struct AuthorizedList {
-    /// `None` for what was read once for all, such as a pipe.
+    /// Path of the file; `None` for a source that can be read only once, such as a pipe.
     path: Option<PathBuf>,
     must_exist: bool,
     state: Mutex<State>,
@@ -36,13 +36,13 @@ pub struct AuthorizedList {
 #[derive(Debug, Default)]
 struct State {
     keys: AuthorizedKeys,
-    /// Stamp of the file as it was read; `None` if it has to be read again.
+    /// Stamp of the file when it was read; `None` forces a reread.
     stamp: Option<Stamp>,
-    /// Last message about a list which cannot be used, so that it is not repeated.
+    /// Last reported error of an unusable file, to report each error once.
     trouble: Option<String>,
 }
 
-/// Metadata that change with a file.
+/// Metadata that change with the file's content.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -63,8 +63,8 @@ impl Stamp {
         }
     }
 
-    /// True if any further change gives the file another stamp than this. The time of the last modification can be set,
-    /// as `cp -p` does for a file that it puts in place; that of the last change of the inode cannot.
+    /// True if every further change alters the stamp. Programs such as `cp -p` can set the modification time, but not the inode's change
+    /// time.
     fn is_settled(&self, now: SystemTime) -> bool {
         let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age >= SETTLED);
         self.modified.is_some_and(is_old) && self.inode_changed().is_none_or(is_old)
@@ -73,7 +73,7 @@ impl Stamp {
     #[cfg(unix)]
     fn inode_changed(&self) -> Option<SystemTime> {
         let (_, _, seconds, nanoseconds) = self.inode;
-        // Before 1970 is old enough.
+        // A time before 1970 is old enough.
         let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(since)
     }
@@ -85,10 +85,10 @@ impl Stamp {
 }
 
 impl AuthorizedList {
-    /// The list in the file at `path`; if it need not exist, nobody is authorized until it does.
+    /// Opens the list at `path`. With `must_exist` false, a missing file admits nobody until it is created.
     ///
     /// # Errors
-    /// As [`AuthorizedKeys::load`].
+    /// Fails as [`AuthorizedKeys::load`] does.
     pub fn open(path: &Path, must_exist: bool) -> Result<Self, IdentityError> {
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return AuthorizedKeys::load(path).map(Self::fixed);
@@ -98,7 +98,7 @@ impl AuthorizedList {
         Ok(list)
     }
 
-    /// These keys for ever.
+    /// Fixed set of keys, without a file.
     #[must_use]
     pub fn fixed(keys: AuthorizedKeys) -> Self {
         Self { state: Mutex::new(State { keys, ..State::default() }), ..Self::default() }
@@ -114,11 +114,11 @@ impl AuthorizedList {
         self.current().keys.is_empty()
     }
 
-    /// Writes `key` into the file, unless it is authorized. `comment` is for people. No line of several programs which do
-    /// this at once is lost.
+    /// Adds `key` to the file, unless it is authorized. `comment` is for readers of the file. Concurrent additions by several programs are
+    /// all kept.
     ///
     /// # Errors
-    /// The file cannot be used or written, has become too large, or is none that can be written, such as a pipe.
+    /// Fails if the file cannot be used or written, has become too large, or is not a regular file.
     pub fn add(&self, key: &PublicKey, comment: &str) -> Result<Added, IdentityError> {
         let Some(path) = &self.path else { return Err(IdentityError::NoList) };
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -141,13 +141,13 @@ impl AuthorizedList {
         Ok(Added::New)
     }
 
-    /// The file of the list, if it is in one.
+    /// Path of the list's file, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The state after a look at the file.
+    /// Current state, after a check of the file.
     fn current(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         if let Some(path) = &self.path {
@@ -166,15 +166,15 @@ impl AuthorizedList {
         state
     }
 
-    /// Reads the file if it may have changed.
+    /// Rereads the file if it may have changed.
     fn read_again(&self, path: &Path, state: &mut State) -> Result<(), IdentityError> {
         let gone = || IdentityError::io("read", path, std::io::ErrorKind::NotFound.into());
-        // Opening what is no file, such as a pipe, could wait for ever.
+        // Opening a pipe or device could block for ever.
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(IdentityError::io("read", path, std::io::ErrorKind::InvalidInput.into()));
         }
         let Some((file, metadata)) = open(path, Guard::Trusted)? else {
-            // The list may be made later; but one which was there and is not any more is worth a line.
+            // A list that never existed may be created later; a list that disappeared is reported.
             if self.must_exist || !state.keys.is_empty() {
                 return Err(gone());
             }
@@ -190,7 +190,7 @@ impl AuthorizedList {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

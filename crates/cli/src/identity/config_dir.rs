@@ -1,4 +1,4 @@
-//! The directory in which the files of an identity are.
+//! Configuration directory, with the files of the user's identity.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use etcetera::BaseStrategy;
 use super::error::IdentityError;
 use super::guard::Guard;
 
-/// The variable which names another directory.
+/// Environment variable that overrides the directory.
 pub const VARIABLE: &str = "DFCP_CONFIG_DIR";
 
-/// The configuration directory of a user. It need not exist until something is written.
+/// Configuration directory of a user, created at the first write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigDir(PathBuf);
 
@@ -20,7 +20,7 @@ impl ConfigDir {
     /// (`$XDG_CONFIG_HOME` or `~/.config`; on Windows `%APPDATA%`).
     ///
     /// # Errors
-    /// There is neither the variable nor a home directory.
+    /// Fails if neither the variable nor a home directory is set.
     pub fn of_user() -> Result<Self, IdentityError> {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
             return Self::at(Path::new(&path));
@@ -29,10 +29,10 @@ impl ConfigDir {
         Self::at(&strategy.config_dir().join("dfcp"))
     }
 
-    /// The directory at `path`, made absolute.
+    /// Directory at `path`, made absolute.
     ///
     /// # Errors
-    /// The path is empty, or relative while there is no current directory.
+    /// Fails if the path is empty, or relative without a current directory.
     pub fn at(path: &Path) -> Result<Self, IdentityError> {
         std::path::absolute(path).map(Self).map_err(|error| IdentityError::io("find", path, error))
     }
@@ -52,27 +52,26 @@ impl ConfigDir {
         self.0.join("reset_key")
     }
 
-    /// Path of the keys of hosts.
+    /// Path of `known_hosts`.
     pub fn known_hosts(&self) -> PathBuf {
         self.0.join("known_hosts")
     }
 
-    /// The file of the keys that may connect.
+    /// Path of `authorized_keys`.
     pub fn authorized_keys(&self) -> PathBuf {
         self.0.join("authorized_keys")
     }
 
-    /// The file of the transfers which codes have begun.
+    /// Path of the list of transfers begun by code.
     pub fn paired_transfers(&self) -> PathBuf {
         self.0.join("paired_transfers")
     }
 
-    /// Makes the directory, for its owner alone, unless it is there. One that is there may be read by others: a secret in
-    /// it has a mode of its own.
+    /// Creates the directory with mode 0700, unless it exists. An existing one may be readable by others: each secret in it has its own
+    /// mode.
     ///
     /// # Errors
-    /// It cannot be made, or somebody else than this user and root owns it or can write to it, and so replace the files in
-    /// it.
+    /// Fails if the directory cannot be created, or if users other than this one and root can write to it and so replace its files.
     pub fn create(&self) -> Result<(), IdentityError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -82,10 +81,10 @@ impl ConfigDir {
         self.check()
     }
 
-    /// Checks that nobody but root and this user can replace the files in it. A missing directory is in order.
+    /// Checks that only root and this user can replace files in the directory. A missing directory passes.
     ///
     /// # Errors
-    /// They can, or the metadata of the directory cannot be read.
+    /// Fails if other users can, or if the metadata cannot be read.
     pub fn check(&self) -> Result<(), IdentityError> {
         match fs::metadata(&self.0) {
             Ok(metadata) => Guard::Trusted.check(&self.0, &metadata),
@@ -94,12 +93,12 @@ impl ConfigDir {
         }
     }
 
-    /// Flushes the names in `directory` to the disk, after one was made or replaced.
+    /// Flushes the entries of `directory` to the disk, after a file was created or replaced.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(super) fn sync(directory: &Path) -> Result<(), IdentityError> {
-        // Elsewhere a directory cannot be opened as a file, and renaming is flushed by the system.
+        // Other systems cannot open a directory as a file, and flush renames themselves.
         #[cfg(unix)]
         fs::File::open(directory)
             .and_then(|directory| directory.sync_all())

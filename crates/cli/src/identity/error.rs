@@ -1,4 +1,4 @@
-//! Errors of the files of an identity.
+//! Errors of the identity files.
 
 use std::fmt;
 use std::io;
@@ -9,24 +9,23 @@ use dfcp_secure::{Fingerprint, KeyError, PublicKey};
 
 use super::host_name::HostName;
 
-/// Reason why a file of an identity cannot be used. One sentence each with the next step, except [`ChangedKey`], which
-/// is meant to be seen.
+/// Reason why an identity file cannot be used, as one sentence with the next step; [`ChangedKey`] is longer on purpose.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// There is no home directory.
     #[error("cannot find the home directory for the configuration; set HOME, or DFCP_CONFIG_DIR to a directory")]
     NoConfigDir,
-    /// The system refuses to do something with a file. The sentence has the cause in it, so it is no source besides.
+    /// An operation on a file failed. The message includes the cause, so `source` is empty.
     #[error("cannot {what} {} ({error}); check that the path and its permissions are right", shown(path))]
     Io {
-        /// The operation that failed: "read", "create".
+        /// Operation that failed: "read", "create".
         what: &'static str,
         /// The file or directory of the operation.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
     },
-    /// A secret file which others can read.
+    /// A secret file is readable by other users.
     #[error(
         "{} has mode {mode:04o}, so others can read the secret in it; replace the secret if they may have done so, or \
          else run: chmod 600 {}",
@@ -39,7 +38,7 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Other users can write a list of trusted keys, or the directory that such a list or a secret file is in.
+    /// Other users can write a list of trusted keys, or the directory of such a list or of a secret file.
     #[error(
         "{} has mode {mode:04o}, so others can change what it trusts; look through it, then run: chmod go-w {}",
         shown(path),
@@ -51,7 +50,7 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A file or directory of somebody else.
+    /// A file or directory belongs to another user.
     #[error(
         "{} belongs to user {owner}, who is neither you (user {user}) nor root and can change it; use one of your own, or \
          look through it, then run: sudo chown {user} {}",
@@ -61,20 +60,20 @@ pub enum IdentityError {
     Foreign {
         /// The file or directory.
         path: PathBuf,
-        /// Its owner's number.
+        /// User id of its owner.
         owner: u32,
-        /// This user's number.
+        /// User id of this process.
         user: u32,
     },
-    /// A file larger than its kind may be.
+    /// A file exceeds the size limit of its kind.
     #[error("{} is larger than the {bytes_max} bytes allowed; is it the right file?", shown(path))]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The limit.
+        /// Size limit in bytes.
         bytes_max: u64,
     },
-    /// The private key file does not hold one key.
+    /// The private key file is damaged.
     #[error(
         "the key file {} is damaged ({reason}); restore it from a backup, or move it away to get a new key, which others \
          then have to be told",
@@ -83,10 +82,10 @@ pub enum IdentityError {
     DamagedKey {
         /// The file.
         path: PathBuf,
-        /// The reason why the content is not usable.
+        /// Reason why the content is unusable.
         reason: &'static str,
     },
-    /// The file of the reset key does not hold one.
+    /// The file of the reset key is damaged.
     #[error(
         "the file {} is damaged ({reason}); remove it to get a new key: only sessions of before will not hear of a restart",
         shown(path)
@@ -94,36 +93,36 @@ pub enum IdentityError {
     DamagedResetKey {
         /// The file.
         path: PathBuf,
-        /// The reason why the content is not usable.
+        /// Reason why the content is unusable.
         reason: &'static str,
     },
-    /// A line which does not parse.
+    /// A line does not parse.
     #[error("line {line} of {} is wrong: {reason}; correct or remove it", shown(path))]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The reason why the content is not usable.
+        /// Reason why the line does not parse.
         reason: String,
     },
-    /// Keys cannot be added to a list which is not in a file.
+    /// The list has no file to which keys could be added.
     #[error("the list of authorized keys is not in a regular file, so no key can be added to it; name one that is")]
     NoList,
-    /// The text is no host with a port.
+    /// The text is not a host with a port.
     #[error(
         "\"{}\" is no host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433", printable(.0)
     )]
     HostName(String),
-    /// A host has another key than before.
+    /// A host showed a different key from the stored one.
     #[error(transparent)]
     Changed(Box<ChangedKey>),
-    /// The file has no usable pre-shared key in it.
+    /// The file has no usable pre-shared key.
     #[error("{}: {error}", shown(path))]
     PreShared {
         /// The file.
         path: PathBuf,
-        /// The key's fault.
+        /// Fault of the key.
         error: KeyError,
     },
     /// The system has no random numbers.
@@ -137,16 +136,16 @@ impl IdentityError {
     }
 }
 
-/// A host which shows another key than the one in `known_hosts`: either it has a new key, or it is not that host.
+/// Host that shows another key than the one in `known_hosts`: its key was replaced, or another host answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedKey {
-    /// The host.
+    /// Name of the host.
     pub host: HostName,
-    /// The key in the file.
+    /// Key in `known_hosts`.
     pub known: PublicKey,
-    /// The fingerprint of the key it shows now.
+    /// Fingerprint of the key that the host shows now.
     pub shown: Fingerprint,
-    /// The file.
+    /// Path of `known_hosts`.
     pub path: PathBuf,
     /// The line of the known key, counted from 1.
     pub line: usize,
@@ -166,12 +165,12 @@ impl fmt::Display for ChangedKey {
     }
 }
 
-/// A path for people.
+/// Path for display, with control characters escaped.
 pub(super) fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 
-/// A path to be pasted into a shell.
+/// Path quoted for a shell.
 fn quoted(path: &Path) -> String {
     let text = shown(path);
     let plain = |c: char| c.is_alphanumeric() || "/._-+,@".contains(c);

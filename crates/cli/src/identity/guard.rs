@@ -1,38 +1,38 @@
-//! Owner and permissions of a file of an identity, in the manner of `sshd`'s `StrictModes`.
+//! Owner and permission checks of identity files, like `StrictModes` of `sshd`.
 //!
-//! Checked are three things: the file as it was opened, the directory in which it is named, and, where that name is a link,
-//! the directory in which it really is. Each must belong to this user or to root, and neither group nor others may write to
-//! it; secrets, they may not read either. The directories above these are not checked.
+//! Three objects are checked: the opened file, the directory of its name, and, if that name is a link, the directory of the target. Each
+//! must belong to this user or root, and must not be writable by group or others; a secret must not be readable by them either. Parent
+//! directories are not checked.
 
 use std::fs::Metadata;
 use std::path::Path;
 
 use super::error::IdentityError;
 
-/// Access to a file that others must not have.
+/// Access that group and others must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// Neither group nor others may do anything: a secret.
+    /// Group and others have no access: a secret.
     Private,
-    /// Neither group nor others may write: a list of trusted keys, or a directory.
+    /// Group and others cannot write: a list of trusted keys, or a directory.
     Trusted,
 }
 
 impl Guard {
-    /// Checks `metadata`, of the opened file, so that it cannot be exchanged after the check.
+    /// Checks the `metadata` of the opened file, so that the file cannot be swapped after the check.
     #[cfg(unix)]
     pub(super) fn check(self, path: &Path, metadata: &Metadata) -> Result<(), IdentityError> {
         use std::os::unix::fs::MetadataExt;
         self.judge(path, metadata.uid(), metadata.mode() & 0o7777, rustix::process::geteuid().as_raw())
     }
 
-    /// There are no such owners and modes on this system.
+    /// Accepts every file: this system has no Unix owners and modes.
     #[cfg(not(unix))]
     pub(super) fn check(self, _path: &Path, _metadata: &Metadata) -> Result<(), IdentityError> {
         Ok(())
     }
 
-    /// As [`Guard::check`], of a file which belongs to `owner` and has `mode`, for `user`.
+    /// Core of [`Guard::check`]: `owner` and `mode` of the file, judged for `user`.
     #[cfg(unix)]
     pub(super) fn judge(self, path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), IdentityError> {
         const ROOT: u32 = 0;
@@ -46,10 +46,10 @@ impl Guard {
     }
 }
 
-/// Checks that others cannot put something else in the place of the file at `path`, by the directories that it is in.
+/// Checks that other users cannot replace the file at `path` in its directories.
 ///
 /// # Errors
-/// They can, or the metadata of a directory cannot be read.
+/// Fails if other users can, or if the metadata of a directory cannot be read.
 #[cfg(unix)]
 pub(super) fn check_directories(path: &Path) -> Result<(), IdentityError> {
     use std::fs;
@@ -64,13 +64,13 @@ pub(super) fn check_directories(path: &Path) -> Result<(), IdentityError> {
     match fs::canonicalize(path) {
         Ok(real) if real.parent() != named.parent() => real.parent().map_or(Ok(()), check),
         Ok(_) => Ok(()),
-        // A pipe of a shell (`/dev/fd/63`) is in no directory.
+        // A shell's pipe (`/dev/fd/63`) has no directory.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(IdentityError::io("find", path, error)),
     }
 }
 
-/// There are no such owners and modes on this system.
+/// Accepts every path: this system has no Unix owners and modes.
 #[cfg(not(unix))]
 pub(super) fn check_directories(_path: &Path) -> Result<(), IdentityError> {
     Ok(())

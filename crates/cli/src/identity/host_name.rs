@@ -1,4 +1,4 @@
-//! Names of hosts in `known_hosts`.
+//! Host names of `known_hosts`.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use dfcp_framing::printable;
 
 use crate::limits::HOST_NAME_BYTES_MAX;
 
-/// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
-/// stands for is up to the resolver, which the file does not trust.
+/// Host and port as typed, in lower case. Two spellings of a host count as two names: only the resolver knows that they are equal, and the
+/// file does not trust it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 
 impl HostName {
-    /// `None` if the text is no host with a port.
+    /// Parses a host with a port; `None` for any other text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,4 +1,4 @@
-//! The private key of this user.
+//! Private key of this user.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,21 @@ const FILE: SecretFile = SecretFile {
     damaged: |path, reason| IdentityError::DamagedKey { path, reason },
 };
 
-/// The key of this user, and where it is kept.
+/// Private key of this user, with its path.
 #[derive(Clone, Debug)]
 pub struct OwnKey {
     /// The key.
     pub key: StaticKey,
     /// The file.
     pub path: PathBuf,
-    /// True if this call has made it.
+    /// True if this call created the key.
     pub created: bool,
 }
 
-/// The key in `directory`, made if there is none. Of several programs which do this at once, one makes the key and all
-/// return it.
+/// Reads the key in `directory`, or creates it. Of several concurrent programs, one creates the key and all return it.
 ///
 /// # Errors
-/// The file is damaged, can be read by others, or cannot be read or made. It is never overwritten.
+/// Fails if the file is damaged, readable by others, or cannot be read or created. An existing file is never overwritten.
 pub fn load_or_create(directory: &ConfigDir) -> Result<OwnKey, IdentityError> {
     let path = directory.key_file();
     let Secret { bytes, created } = FILE.load_or_create(directory, &path)?;

@@ -1,4 +1,4 @@
-//! The keys of the hosts that this user has connected to: one line each, `name:port  base64key  # comment`.
+//! Keys of the hosts that this user has connected to, one per line: `name:port  base64key  # comment`.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -30,29 +30,29 @@ impl FromStr for HostName {
 /// Entry of the file for a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Nothing.
+    /// The file has no line for the host.
     Unknown,
-    /// It had this key when the line was written.
+    /// The file has this key for the host.
     Known(PublicKey),
 }
 
 /// Outcome of adding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It has its line now.
+    /// A line was added.
     New,
-    /// It had one.
+    /// The file already had the line.
     Already,
 }
 
-/// The file. It is read anew by each call, so that what other programs have added counts.
+/// The `known_hosts` file. Every call rereads it, so that additions by other programs count.
 #[derive(Clone, Debug)]
 pub struct KnownHosts {
     directory: ConfigDir,
     path: PathBuf,
 }
 
-/// A line of the file.
+/// Parsed line of the file.
 #[derive(Debug)]
 pub(super) struct Line {
     number: usize,
@@ -61,7 +61,7 @@ pub(super) struct Line {
 }
 
 impl KnownHosts {
-    /// The file of the user whose configuration is in `directory`. It need not exist.
+    /// File of the user with this configuration directory; it need not exist.
     pub fn of(directory: &ConfigDir) -> Self {
         Self { path: directory.known_hosts(), directory: directory.clone() }
     }
@@ -71,30 +71,30 @@ impl KnownHosts {
         &self.path
     }
 
-    /// The key that is known of `host`.
+    /// Key stored for `host`.
     ///
     /// # Errors
-    /// The file cannot be used, others can change it, or it has a wrong line, whichever host that is about.
+    /// Fails if the file cannot be used, other users can change it, or any line is malformed.
     pub fn lookup(&self, host: &HostName) -> Result<Lookup, IdentityError> {
         self.directory.check()?;
         let (_, lines) = self.load()?;
         Ok(lines.iter().find(|line| line.host == *host).map_or(Lookup::Unknown, |line| Lookup::Known(line.key)))
     }
 
-    /// Compares the key that `host` shows with what is known; `Unknown` if nothing is.
+    /// Compares the key that `host` shows with the stored one; `Unknown` if none is stored.
     ///
     /// # Errors
-    /// As [`KnownHosts::lookup`], and [`IdentityError::Changed`] if the host had another key.
+    /// Fails as [`KnownHosts::lookup`] does, and by [`IdentityError::Changed`] if the stored key differs.
     pub fn verify(&self, host: &HostName, key: &PublicKey) -> Result<Lookup, IdentityError> {
         self.directory.check()?;
         self.compare(&self.load()?.1, host, key)
     }
 
-    /// The error for a host which has shown another key, of which only the fingerprint is known; `Ok` if its line has
-    /// that one, or is gone.
+    /// Error for a host that showed another key, of which only the fingerprint is known; `Ok` if the stored key matches, or the line has
+    /// disappeared.
     ///
     /// # Errors
-    /// As [`KnownHosts::verify`].
+    /// Fails as [`KnownHosts::verify`] does.
     pub fn refuse(&self, host: &HostName, shown: Fingerprint) -> Result<(), IdentityError> {
         let (_, lines) = self.load()?;
         match lines.iter().find(|line| line.host == *host) {
@@ -103,11 +103,11 @@ impl KnownHosts {
         }
     }
 
-    /// Writes down that `host` has `key`, unless the file says so. `comment` is for people, and may be empty. No line of
-    /// several programs which do this at once is lost.
+    /// Adds `key` for `host`, unless it is stored. `comment` is for readers of the file, and may be empty. Concurrent additions by several
+    /// programs are all kept.
     ///
     /// # Errors
-    /// As [`KnownHosts::verify`]; or the file cannot be written, or has become too large.
+    /// Fails as [`KnownHosts::verify`] does, or if the file cannot be written or has become too large.
     pub fn add(&self, host: &HostName, key: &PublicKey, comment: &str) -> Result<Added, IdentityError> {
         self.directory.create()?;
         let _lock = lock(&self.path)?;
@@ -151,7 +151,7 @@ impl KnownHosts {
     }
 }
 
-/// Parses the bytes of a file; `path` is for errors.
+/// Parses the content of a file; `path` appears in errors.
 pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Vec<Line>, IdentityError> {
     let mut parsed: Vec<Line> = Vec::new();
     for line in lines(path, content) {
@@ -169,7 +169,7 @@ pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Vec<Line>, IdentityEr
     Ok(parsed)
 }
 
-/// A host with two keys: it is not for us to choose.
+/// Refuses a file with two keys for one host: either could be the wrong one.
 fn refuse_contradictions(path: &Path, lines: &[Line]) -> Result<(), IdentityError> {
     let mut sorted: Vec<&Line> = lines.iter().collect();
     sorted.sort_by(|a, b| (&a.host, a.number).cmp(&(&b.host, b.number)));

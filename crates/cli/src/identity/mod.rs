@@ -1,4 +1,4 @@
-//! The user's own key and the keys that it trusts: the files in the user's configuration directory, in the manner of `ssh`.
+//! Identity of the user: the own key and the trusted keys, as files in the configuration directory, in the manner of `ssh`.
 //!
 //! | file | has | module |
 //! |---|---|---|
@@ -7,12 +7,11 @@
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!
-//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a limit (`limits.rs`), a secret one only if
-//! nobody else can read it, and any of them only if nobody else than root can write it or replace it in its directory
-//! (`guard.rs`). A line which does not parse is an error with its number, never skipped: a lost line of `known_hosts`
-//! would look like a new host.
+//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a size limit (`limits.rs`). A secret is read only if no other
+//! user can read it, and any file only if no user except root can write it or replace it in its directory (`guard.rs`). A malformed line is
+//! an error with its number, never skipped: a lost line of `known_hosts` would look like a new host.
 //!
-//! Owners and modes are checked on Unix only; elsewhere the access rights of the user's profile directory have to do.
+//! Owners and modes are checked on Unix only; other systems rely on the access rights of the user's profile directory.
 
 pub mod authorized_keys;
 pub mod authorized_list;

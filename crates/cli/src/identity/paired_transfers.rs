@@ -1,8 +1,8 @@
-//! Transfers which a one-time code has begun, until they are complete or too old: each with the key that has paired, the output directory,
-//! and the names that the sender had begun.
+//! Transfers begun by a one-time code, until they are complete or expired: each with the paired key, the output directory, and the names
+//! that the sender had begun.
 //!
-//! One line each: the key's fingerprint, when it was written, s since 1970, what the directory hashes to, and what the names do. Several
-//! programs may read and change the file at the same time.
+//! Each line has the key's fingerprint, the time of pairing in seconds since 1970, the hash of the directory, and the hashes of the names.
+//! Several programs may read and change the file at the same time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,21 +20,21 @@ use super::read::{lines, read, wrong_line};
 use super::replace::{lock, replace};
 use crate::limits::{PAIRED_TRANSFER_AGE_MAX, PAIRED_TRANSFERS_BYTES_MAX, PAIRED_TRANSFERS_MAX};
 
-/// A transfer that a pair may resume.
+/// Transfer that a paired key may resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedTransfer {
-    /// The fingerprint of the key that has paired.
+    /// Fingerprint of the paired key.
     pub key: String,
-    /// The time of the pairing.
+    /// Time of the pairing.
     pub began: SystemTime,
-    /// The output directory.
+    /// Hash of the output directory.
     pub output: Hashed,
-    /// The first parts of the names that have begun there.
+    /// Hashes of the first components of the names begun there.
     pub names: BTreeSet<Hashed>,
 }
 
 impl PairedTransfer {
-    /// True while it may be resumed. One of the future was written before the clock was set back, nobody knows how long ago.
+    /// True while the transfer may be resumed. An entry from the future is invalid: the clock was set back, and its age is unknown.
     #[must_use]
     pub fn is_valid(&self, now: SystemTime) -> bool {
         now.duration_since(self.began).is_ok_and(|age| age < PAIRED_TRANSFER_AGE_MAX)
@@ -59,29 +59,29 @@ impl PairedTransfer {
     }
 }
 
-/// Stands for no names.
+/// Placeholder for an empty list of names.
 const NOTHING: &str = "-";
 
 const HEAD: &str =
     "# Transfers that a code has begun, until they are complete or a day old. dfcp receive --forget removes all.\n";
 
-/// The file that has them.
+/// File of the resumable transfers.
 #[derive(Debug, Clone)]
 pub struct PairedTransfers {
     path: PathBuf,
 }
 
 impl PairedTransfers {
-    /// That of this configuration.
+    /// File in this configuration directory.
     #[must_use]
     pub fn of(directory: &ConfigDir) -> Self {
         Self { path: directory.paired_transfers() }
     }
 
-    /// Transfers that are valid at `now`; none if there is no file.
+    /// Transfers valid at `now`; none if the file is missing.
     ///
     /// # Errors
-    /// It cannot be used, or others can read or change it, or it is a link.
+    /// Fails if the file cannot be used, other users can read or change it, or it is a link.
     pub fn read(&self, now: SystemTime) -> Result<Vec<PairedTransfer>, IdentityError> {
         self.check_link()?;
         let Some(content) = read(&self.path, PAIRED_TRANSFERS_BYTES_MAX, Guard::Private)? else {
@@ -98,10 +98,10 @@ impl PairedTransfers {
         Ok(all)
     }
 
-    /// Changes them by `change`, together with nobody else. The oldest go where there are too many.
+    /// Changes the list under a lock. The oldest entries are dropped above the limit.
     ///
     /// # Errors
-    /// As [`PairedTransfers::read`], or it cannot be written; then all stays as it was.
+    /// Fails as [`PairedTransfers::read`] does, or if the file cannot be written; the file is then unchanged.
     pub fn change(&self, now: SystemTime, change: impl FnOnce(&mut Vec<PairedTransfer>)) -> Result<(), IdentityError> {
         if let Some(directory) = self.path.parent() {
             ConfigDir::at(directory)?.create()?;
@@ -118,10 +118,10 @@ impl PairedTransfers {
         replace(&self.path, format!("{HEAD}{text}").as_bytes())
     }
 
-    /// Forgets all, whatever the file has become. Returns how many there were, as far as they can be read.
+    /// Removes the file, even if it is damaged. Returns the number of entries that could be read.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// Fails if the file cannot be removed.
     pub fn forget(&self, now: SystemTime) -> Result<usize, IdentityError> {
         if matches!(self.path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound) {
             return Ok(0);
@@ -132,7 +132,7 @@ impl PairedTransfers {
         Ok(count)
     }
 
-    /// The path of the file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -145,7 +145,7 @@ impl PairedTransfers {
         }
     }
 
-    /// Refuses a link: the file behind it would be replaced, and may be somebody else's.
+    /// Refuses a link: its target would be replaced, and may belong to another user.
     fn check_link(&self) -> Result<(), IdentityError> {
         if self.path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink()) {
             let error = io::Error::other("it is a symbolic link, which is not followed: remove it");
@@ -171,7 +171,7 @@ mod tests {
         PairedTransfer { key: key.to_owned(), began, output: Hashed::of(b"output"), names }
     }
 
-    /// As the file has it: whole seconds.
+    /// Current time in whole seconds, as stored in the file.
     fn now() -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(mode(list.path()), 0o600);
         fs::set_permissions(list.path(), fs::Permissions::from_mode(0o640)).unwrap();
         assert!(list.read(now()).is_err() && add(&list, &one, now()).is_err());
-        // Somebody's file behind a link is neither read nor written, and forgetting removes the link alone.
+        // The target of a link is neither read nor written; forgetting removes only the link.
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(list.path(), &elsewhere).unwrap();
         fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,4 +1,4 @@
-//! A key which both sides were given beforehand (`--psk-file`).
+//! Pre-shared keys (`--psk-file`).
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::guard::Guard;
 use super::read::read;
 use crate::limits::PSK_FILE_BYTES_MAX;
 
-/// The key made from the content of the file at `path`. It may be a pipe.
+/// Reads the pre-shared key from the file or pipe at `path`.
 ///
 /// # Errors
-/// The file is missing, too large or too short, or others can read it, or replace it in its directory.
+/// Fails if the file is missing, too large or too short, or if other users can read it or replace it in its directory.
 pub fn load_psk(path: &Path) -> Result<PreSharedKey, IdentityError> {
     let Some(content) = read(path, PSK_FILE_BYTES_MAX, Guard::Private)? else {
         return Err(IdentityError::io("read", path, std::io::ErrorKind::NotFound.into()));

@@ -1,4 +1,4 @@
-//! Reading a small file which only certain people may read or write.
+//! Reader of a small file with restricted access.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -9,20 +9,19 @@ use zeroize::Zeroizing;
 use super::error::IdentityError;
 use super::guard::{Guard, check_directories};
 
-/// The content of the file at `path`, wiped when dropped; `None` if there is no such file.
+/// Content of the file at `path`, wiped when dropped; `None` if the file is missing.
 ///
 /// # Errors
-/// It cannot be read, is larger than `bytes_max`, or it or its directory can be used by others in a way that `guard`
-/// forbids.
+/// Fails if the file cannot be read, exceeds `bytes_max`, or violates `guard`.
 pub(super) fn read(path: &Path, bytes_max: u64, guard: Guard) -> Result<Option<Zeroizing<Vec<u8>>>, IdentityError> {
     let Some((file, _)) = open(path, guard)? else { return Ok(None) };
     content(path, file, bytes_max).map(Some)
 }
 
-/// The file at `path`, opened and found to be in order; `None` if there is no such file.
+/// Opens the file at `path` and checks its permissions; `None` if the file is missing.
 ///
 /// # Errors
-/// As [`read`], except that nothing is read yet.
+/// Fails as [`read`] does, before anything is read.
 pub(super) fn open(path: &Path, guard: Guard) -> Result<Option<(File, Metadata)>, IdentityError> {
     let failed = |error| IdentityError::io("read", path, error);
     let file = match File::open(path) {
@@ -36,13 +35,13 @@ pub(super) fn open(path: &Path, guard: Guard) -> Result<Option<(File, Metadata)>
     Ok(Some((file, metadata)))
 }
 
-/// Rest of a file which was opened at `path`, wiped when dropped.
+/// Reads the rest of the file opened at `path`; the bytes are wiped when dropped.
 ///
 /// # Errors
-/// It cannot be read, or is larger than `bytes_max`.
+/// Fails if the file cannot be read or exceeds `bytes_max`.
 pub(super) fn content(path: &Path, file: File, bytes_max: u64) -> Result<Zeroizing<Vec<u8>>, IdentityError> {
     let failed = |error| IdentityError::io("read", path, error);
-    // All at once: a vector which grows leaves copies of a secret behind.
+    // Allocate once: a growing vector leaves copies of a secret behind.
     let mut content = Zeroizing::new(Vec::with_capacity(bytes_max as usize + 1));
     file.take(bytes_max + 1).read_to_end(&mut content).map_err(failed)?;
     if content.len() as u64 > bytes_max {
@@ -51,10 +50,10 @@ pub(super) fn content(path: &Path, file: File, bytes_max: u64) -> Result<Zeroizi
     Ok(content)
 }
 
-/// The lines of `content` with their numbers from 1, which carry something: trimmed, not empty, no comment.
+/// Trimmed lines of `content` with their numbers from 1, without empty lines and comments.
 ///
 /// # Errors
-/// A line which is not UTF-8.
+/// Fails at a line that is not UTF-8.
 pub(super) fn lines<'a>(
     path: &'a Path,
     content: &'a [u8],
@@ -68,7 +67,7 @@ pub(super) fn lines<'a>(
     })
 }
 
-/// The error for line `line` of `path`.
+/// Error for line `line` of `path`.
 pub(super) fn wrong_line(path: &Path, line: usize, reason: impl Into<String>) -> IdentityError {
     IdentityError::Line { path: path.to_owned(), line, reason: reason.into() }
 }

@@ -1,4 +1,4 @@
-//! Changing a list which other programs may read and change at the same time.
+//! Atomic changes of a list that other programs may read and change at the same time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -9,18 +9,18 @@ use tempfile::NamedTempFile;
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 
-/// Lock file that is held while the file at `path` changes.
+/// Path of the lock file that is held while the file at `path` changes.
 pub fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)
 }
 
-/// Waits until no other program changes the file at `path`; until the lock is dropped, none does. Readers need no lock: the
-/// file changes by renaming.
+/// Waits for exclusive write access to the file at `path`, held until the lock is dropped. Readers need no lock: writers rename a new file
+/// into place.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
     let path = lock_path(path);
     let failed = |error| IdentityError::io("lock", &path, error);
@@ -29,7 +29,7 @@ pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A link would have a file made where its maker wants, and a pipe be waited for.
+        // Following a link would create a file elsewhere, and a pipe would block.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits() as i32);
     }
@@ -38,13 +38,13 @@ pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
     Ok(file)
 }
 
-/// Puts a file with this content, which its owner alone can use, in the place of the one at `path`, at once and for good.
+/// Replaces the file at `path` atomically and durably with this content, mode 0600.
 ///
 /// # Errors
-/// Those of the file system; the old file stays then.
+/// Passes on errors of the file system; the old file then stays.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), IdentityError> {
     let failed = |error| IdentityError::io("write", path, error);
-    // The file itself, where the name is a link to it.
+    // Replace the target if the path is a link.
     let real = match fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => std::path::absolute(path).map_err(failed)?,
@@ -57,7 +57,7 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), IdentityError> 
     ConfigDir::sync(directory)
 }
 
-/// `content` with one more line, whatever its last one ends with.
+/// Appends a line to `content`, after a newline if the last line lacks one.
 pub(super) fn append_line(content: &mut Vec<u8>, line: &str) {
     if content.last().is_some_and(|&byte| byte != b'\n') {
         content.push(b'\n');

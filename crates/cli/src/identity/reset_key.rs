@@ -1,4 +1,4 @@
-//! The key by which a listener that was started again proves to its peers that their sessions are gone.
+//! Key for stateless resets: a restarted listener proves to its peers that their sessions are gone.
 
 use dfcp::ResetKey;
 use zeroize::Zeroizing;
@@ -13,10 +13,10 @@ const FILE: SecretFile = SecretFile {
     damaged: |path, reason| IdentityError::DamagedResetKey { path, reason },
 };
 
-/// The reset key in `directory`, made if there is none.
+/// Reads the reset key in `directory`, or creates it.
 ///
 /// # Errors
-/// As [`load_or_create`](super::load_or_create).
+/// Fails as [`load_or_create`](super::load_or_create) does.
 pub fn load_or_create_reset_key(directory: &ConfigDir) -> Result<ResetKey, IdentityError> {
     let secret = FILE.load_or_create(directory, &directory.reset_key_file())?;
     Ok(ResetKey::from_bytes(&secret.bytes))

@@ -1,4 +1,4 @@
-//! A file of 32 secret bytes: a header comment and one line of base64.
+//! File format of a 32-byte secret: a header comment and one line of base64.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,28 +13,27 @@ use super::guard::Guard;
 use super::read::{lines, read};
 use crate::limits::KEY_FILE_BYTES_MAX;
 
-/// A secret, and whether this call has made it.
+/// Secret, with a flag that is true if this call created it.
 pub(super) struct Secret {
     pub(super) bytes: Zeroizing<[u8; 32]>,
     pub(super) created: bool,
 }
 
-/// A kind of such files.
+/// Kind of secret file.
 pub(super) struct SecretFile {
-    /// One comment line.
+    /// Comment line at the start of the file.
     pub(super) header: &'static str,
-    /// A secret of this kind, from 32 random bytes.
+    /// Constructor of the secret from 32 random bytes.
     pub(super) make: fn(&[u8; 32]) -> Zeroizing<[u8; 32]>,
-    /// Error for a file that does not hold one.
+    /// Constructor of the error for a damaged file.
     pub(super) damaged: fn(PathBuf, &'static str) -> IdentityError,
 }
 
 impl SecretFile {
-    /// The secret at `path` in `directory`, made if there is none. Of several programs which do this at once, one makes it and all
-    /// return it.
+    /// Reads the secret at `path` in `directory`, or creates it. Of several concurrent programs, one creates it and all return it.
     ///
     /// # Errors
-    /// The file is damaged, can be read by others, or cannot be read or made. It is never overwritten.
+    /// Fails if the file is damaged, readable by others, or cannot be read or created. An existing file is never overwritten.
     pub(super) fn load_or_create(&self, directory: &ConfigDir, path: &Path) -> Result<Secret, IdentityError> {
         directory.check()?;
         if let Some(bytes) = self.load(path)? {
@@ -47,13 +46,13 @@ impl SecretFile {
         if self.store(&bytes, directory, path)? {
             return Ok(Secret { bytes, created: true });
         }
-        // Another program was faster, and its secret is the one.
+        // Another program created the file first; its secret counts.
         let bytes = self.load(path)?;
         let bytes = bytes.ok_or_else(|| (self.damaged)(path.to_owned(), "it has just been made and removed again"))?;
         Ok(Secret { bytes, created: false })
     }
 
-    /// The secret at `path`; `None` if there is no such file.
+    /// Reads the secret at `path`; `None` if the file is missing.
     fn load(&self, path: &Path) -> Result<Option<Zeroizing<[u8; 32]>>, IdentityError> {
         let Some(content) = read(path, KEY_FILE_BYTES_MAX, Guard::Private)? else { return Ok(None) };
         let damaged = |reason| (self.damaged)(path.to_owned(), reason);
@@ -70,11 +69,11 @@ impl SecretFile {
         Err(damaged("its line is not the base64 of 32 bytes"))
     }
 
-    /// Puts `bytes` at `path` unless something is there; `false` if so. The file appears with all its content or not at all.
+    /// Stores `bytes` at `path` atomically; `false` if the path exists.
     fn store(&self, bytes: &[u8; 32], directory: &ConfigDir, path: &Path) -> Result<bool, IdentityError> {
         let failed = |error| IdentityError::io("write", path, error);
         let text = Zeroizing::new(Base64Unpadded::encode_string(bytes));
-        // `tempfile` makes files which nobody else can read.
+        // `tempfile` creates files with mode 0600.
         let mut file = NamedTempFile::new_in(directory.path()).map_err(failed)?;
         for part in [self.header, text.as_str(), "\n"] {
             file.write_all(part.as_bytes()).map_err(failed)?;

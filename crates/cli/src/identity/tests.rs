@@ -10,7 +10,7 @@ use super::guard::Guard;
 use super::*;
 use crate::limits;
 
-/// A directory which nobody else can write, whatever the umask.
+/// Directory with mode 0700 under any umask.
 fn private_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     set_mode(folder.path(), 0o700);
@@ -31,7 +31,7 @@ fn host(text: &str) -> HostName {
     text.parse().unwrap()
 }
 
-/// A file which only its owner can use.
+/// Writes a file with mode 0600.
 fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
     set_mode(path, 0o600);
@@ -98,7 +98,7 @@ fn the_reset_key_is_a_secret_of_its_own_beside_the_key() {
     {
         set_mode(&path, 0o644);
         assert!(matches!(load_or_create_reset_key(&directory), Err(IdentityError::Exposed { .. })));
-        // Nobody else's file is taken through a link, and none is made where a link points.
+        // A link is neither read through nor created through.
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(directory.path().join("elsewhere"), &path).unwrap();
         assert!(load_or_create_reset_key(&directory).is_err());
@@ -188,7 +188,7 @@ fn only_this_user_and_root_may_own_a_file_or_its_directory() {
         let text = error.to_string();
         assert!(text.ends_with("sudo chown 1000 /a/file") && !text.contains('\n'), "{text}");
     }
-    // Only root can give files away; for others the judgement above has to do.
+    // Only root can change owners; other users rely on the unit test of `judge`.
     let (folder, directory) = directory();
     directory.create().unwrap();
     let list = directory.authorized_keys();
@@ -455,7 +455,7 @@ fn pre_shared_keys_have_a_size() {
     }
 }
 
-/// Bytes of which many lines are nearly right.
+/// Strategy for file contents in which many lines are nearly valid.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..20),
@@ -513,12 +513,12 @@ fn a_list_of_keys_follows_its_file() {
     assert!(AuthorizedList::open(&path, true).is_err());
     assert!(list.is_empty() && !list.permits(&public(1)));
     directory.create().unwrap();
-    // Of the same length and, as like as not, with the same time stamp.
+    // The second file has the same length and often the same time stamp.
     for seed in 1..20 {
         write(&path, format!("{} somebody\n", public(seed)));
         assert!(list.permits(&public(seed)) && !list.permits(&public(seed - 1)), "{seed}");
     }
-    // Old enough to be believed unchanged.
+    // The stamp is old enough to be trusted.
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
     assert!(list.permits(&public(19)) && list.permits(&public(19)));

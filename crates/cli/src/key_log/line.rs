@@ -1,31 +1,31 @@
-//! A line of a key log (`spec/security.md` \[keylog-2\]), written and read. Lines that are read are hostile.
+//! Key log lines (`spec/security.md` \[keylog-2\]), written and parsed. Parsed lines are untrusted.
 
 use std::fmt::Write as _;
 
 use dfcp::{Cipher, ConnectionSecrets};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// The first field.
+/// First field of a line.
 pub const LABEL: &str = "DFCP2_TRAFFIC_SECRETS";
 
-/// Bytes of a line with its end: the fields, six spaces and LF.
+/// Length of a line with its newline: the fields, six spaces and LF.
 const LINE_BYTES: usize = LABEL.len() + 1 + 3 * 64 + 2 * 8 + 7;
 
-/// Keys that open the datagrams of a connection. Wiped when dropped.
+/// Keys that decrypt the datagrams of one connection. Wiped when dropped.
 #[derive(PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Line {
-    /// Cipher that seals them.
+    /// Cipher of the connection.
     #[zeroize(skip)]
     pub cipher: Cipher,
-    /// Names the connection.
+    /// Handshake hash, which identifies the connection.
     pub handshake_hash: [u8; 32],
-    /// The connection id in datagrams to the initiator.
+    /// Connection id of datagrams to the initiator.
     pub initiator_id: u32,
-    /// The connection id in datagrams to the responder.
+    /// Connection id of datagrams to the responder.
     pub responder_id: u32,
-    /// The traffic secret of the direction from the initiator.
+    /// Traffic secret of the initiator's datagrams.
     pub from_initiator: [u8; 32],
-    /// That of the other direction.
+    /// Traffic secret of the responder's datagrams.
     pub from_responder: [u8; 32],
 }
 
@@ -35,10 +35,10 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// The line with its end. Wiped when dropped.
+/// Line with its newline. Wiped when dropped.
 #[must_use]
 pub fn format(secrets: &ConnectionSecrets<'_>) -> Zeroizing<String> {
-    // All at once: a string which grows leaves copies of a secret behind.
+    // Allocate once: a growing string leaves copies of a secret behind.
     let mut line = Zeroizing::new(String::with_capacity(LINE_BYTES));
     // Writing to a string cannot fail.
     let _ = write!(line, "{LABEL} {} ", secrets.cipher.id());
@@ -57,10 +57,10 @@ fn hex(line: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Reads a line without its end. `Ok(None)` if it is empty, a comment or of another kind; an error if it should be one and is not.
+/// Parses a line without its newline. Empty lines, comments and other labels give `Ok(None)`; a malformed key line is an error.
 ///
 /// # Errors
-/// The fault of the line.
+/// Returns the fault of the line.
 pub fn parse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let mut fields = line.split(|&byte| byte == b' ');
@@ -83,7 +83,7 @@ pub fn parse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     if fields.next().is_some() { Err("it has too many fields") } else { Ok(Some(parsed)) }
 }
 
-/// Exactly as many hexadecimal digits as `N` bytes have.
+/// Decodes exactly 2 × `N` hexadecimal digits.
 fn bytes<const N: usize>(digits: &[u8]) -> Result<[u8; N], &'static str> {
     const WRONG: &str = "a field of it is not hexadecimal, or of another length";
     if digits.len() != 2 * N {

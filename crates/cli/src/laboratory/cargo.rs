@@ -1,4 +1,4 @@
-//! The other program in a checkout, where cargo builds it.
+//! Laboratory program in a checkout, built by cargo.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,23 +10,23 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use dfcp_terminal::output;
 
-/// A build of the program by the cargo that has started this one, with the same profile.
+/// Build of the program by the cargo that started this one, with the same profile.
 #[derive(Debug)]
 pub(super) struct Build {
     cargo: OsString,
-    /// Manifest of the workspace. Features are as in this program's own build, which had the same default members.
+    /// Manifest of the workspace. Features equal those of this program's own build, which had the same default members.
     manifest: PathBuf,
     target_directory: PathBuf,
-    /// Platform, if one was named.
+    /// Target triple, if one was given.
     triple: Option<OsString>,
     profile: OsString,
-    /// Place of the program.
+    /// Path of the built program.
     program: PathBuf,
 }
 
 impl Build {
-    /// For the program at `own`, if `cargo run` has started it. Another program that cargo runs may start this one, too: then the package is
-    /// another, or this program is not in a directory of cargo's.
+    /// Build to run if `cargo run` started the program at `own`. Another program under cargo may start this one too: then the package
+    /// differs, or this program lies outside cargo's directories.
     pub(super) fn of_cargo(own: &Path) -> Option<Self> {
         let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
         let workspace = package.parent()?.parent()?;
@@ -71,10 +71,10 @@ impl Build {
         command
     }
 
-    /// Builds it, which takes no time if nothing has changed, and returns its place.
+    /// Builds the program, at once if nothing has changed, and returns its path.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// Fails if the build fails.
     pub(super) fn run(&self, is_quiet: bool) -> anyhow::Result<PathBuf> {
         if !is_quiet && !self.program.is_file() {
             output::always("dfcp: this command is in the program dfcp-lab, which cargo builds now");
@@ -85,12 +85,12 @@ impl Build {
     }
 }
 
-/// A source of the program that is newer than it, by the list which cargo keeps beside what it builds; `None` also for an installed program.
+/// Source file newer than the program, by cargo's dependency list; `None` for an installed program.
 pub(super) fn newer_source(program: &Path) -> Option<PathBuf> {
     let list = fs::read_to_string(program.with_extension("d")).ok()?;
     let built = modified(program)?;
     let (_, sources) = list.lines().next()?.split_once(": ")?;
-    // A space in a name has a backslash before it.
+    // The list escapes a space by a backslash.
     let sources = sources.replace("\\ ", "\0");
     let mut paths = sources.split(' ').map(|path| PathBuf::from(path.replace('\0', " ")));
     paths.find(|path| modified(path).is_some_and(|at| at > built))

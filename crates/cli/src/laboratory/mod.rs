@@ -1,6 +1,6 @@
-//! `dfcp lab` and `dfcp demo`: commands of the program `dfcp-lab`, which is started in place of this one with the same arguments.
+//! `dfcp lab` and `dfcp demo`: commands of the program `dfcp-lab`, which replaces this process with the same arguments.
 //!
-//! It lies beside this program or on PATH. `cargo run` has made only this one, so then cargo builds the other first.
+//! The program lies beside this one or on PATH. Under `cargo run` only this program was built, so cargo builds the other first.
 
 mod cargo;
 
@@ -16,13 +16,13 @@ use dfcp_terminal::program::VERSION_VARIABLE;
 
 use self::cargo::Build;
 
-/// Its commands, with what each does.
+/// Commands of the laboratory program, with their summaries.
 const COMMANDS: [(&str, &str); 2] = [
     ("demo", "Send a real file over emulated lossy paths, by DFCP and by QUIC"),
     ("lab", "Reproduce the experiments on the simulator, or run your own"),
 ];
 
-/// The command line `cli` with these commands, for help, completions and man pages.
+/// Adds these commands to `cli`, for help, completions and man pages.
 #[must_use]
 pub fn added_to(cli: clap::Command) -> clap::Command {
     COMMANDS.into_iter().fold(cli, |cli, (name, about)| {
@@ -31,7 +31,7 @@ pub fn added_to(cli: clap::Command) -> clap::Command {
     })
 }
 
-/// True if the arguments of this program call one of these commands, or ask for help about one.
+/// True if the arguments call one of these commands, or its help.
 #[must_use]
 pub fn is_called(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip_while(|word| is_quiet(word));
@@ -44,10 +44,10 @@ fn is_quiet(word: &OsString) -> bool {
     word == "-q" || word == "--quiet"
 }
 
-/// Starts the other program with all these arguments, on Unix in place of this one; returns its exit code otherwise.
+/// Starts the laboratory program with all arguments: on Unix by `exec`, elsewhere as a child whose exit code is returned.
 ///
 /// # Errors
-/// It is not installed, cannot be built, or does not start.
+/// Fails if the program is not installed, cannot be built, or does not start.
 pub fn start(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let own = env::current_exe().context("cannot find this program, beside which dfcp-lab lies")?;
     let program = match Build::of_cargo(&own) {
@@ -66,10 +66,10 @@ pub fn start(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     become_it(command).with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Has the other program, if it is installed, write the man pages of its commands into `directory`.
+/// Lets the laboratory program, if installed, write its man pages into `directory`.
 ///
 /// # Errors
-/// It fails.
+/// Fails if the program fails.
 pub fn write_manual(directory: &Path) -> anyhow::Result<()> {
     let own = env::current_exe().context("cannot find this program, beside which dfcp-lab lies")?;
     let Ok(program) = found(&own) else { return Ok(()) };
@@ -79,11 +79,11 @@ pub fn write_manual(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program beside this one, or on PATH.
+/// Path of the laboratory program: beside this one, or on PATH.
 fn found(own: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("dfcp-lab{EXE_SUFFIX}");
     let directories = env::var_os("PATH").unwrap_or_default();
-    // Not where this happens to be called.
+    // Relative entries of PATH would depend on the current directory.
     let on_path = env::split_paths(&directories).filter(|directory| directory.is_absolute());
     let mut places = [own.with_file_name(&name)].into_iter().chain(on_path.map(|directory| directory.join(&name)));
     let Some(program) = places.find(|place| place.is_file()) else {
@@ -96,7 +96,7 @@ fn found(own: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The program, which refuses to be that of another version.
+/// Invocation of the program, which checks that its version equals this one's.
 fn called(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env(VERSION_VARIABLE, env!("CARGO_PKG_VERSION"));
@@ -106,13 +106,13 @@ fn called(program: &Path) -> Command {
 #[cfg(unix)]
 fn become_it(mut command: Command) -> std::io::Result<ExitCode> {
     use std::os::unix::process::CommandExt as _;
-    // It returns only if it fails.
+    // `exec` returns only on failure.
     Err(command.exec())
 }
 
 #[cfg(not(unix))]
 fn become_it(mut command: Command) -> std::io::Result<ExitCode> {
-    // Ctrl-C goes to both programs, and this one outlives the other.
+    // Ctrl-C reaches both programs; this one must outlive the other.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
     let code = command.status()?.code().and_then(|code| u8::try_from(code).ok());

@@ -1,4 +1,4 @@
-//! Addresses of this machine, as others call a listener.
+//! Addresses of this machine at which others can reach a listener.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,22 +6,22 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::limits::ADDRESSES_SHOWN_MAX;
 
-/// The places at which others reach a listener.
+/// Reachable addresses of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Reachable {
-    /// Addresses with the port, as they are typed at the other machine; the likeliest first, IPv4 before IPv6. At least one, and at
-    /// most [`ADDRESSES_SHOWN_MAX`] of each.
+    /// Addresses with the port, in the syntax of the other machine's command line; likeliest first, IPv4 before IPv6. At least one, at most
+    /// [`ADDRESSES_SHOWN_MAX`] per IP version.
     pub(crate) places: Vec<String>,
-    /// Number of addresses that are left out.
+    /// Number of omitted addresses.
     pub(crate) left_out: usize,
-    /// No other machine reaches any of them.
+    /// True if no other machine can reach any of the addresses.
     pub(crate) is_only_here: bool,
-    /// Error that may have left addresses out.
+    /// Error that may have hidden addresses.
     pub(crate) unlisted: Option<io::Error>,
 }
 
 impl Reachable {
-    /// Addresses of a listener at `listening`. Nothing is sent.
+    /// Reachable addresses of a listener at `listening`. No packet is sent.
     #[must_use]
     pub(crate) fn of(listening: SocketAddr) -> Self {
         let (own, unlisted) = match if listening.ip().is_unspecified() { list() } else { Ok(Vec::new()) } {
@@ -32,17 +32,17 @@ impl Reachable {
         Self { unlisted, ..choose(listening, &own, &preferred) }
     }
 
-    /// The likeliest.
+    /// Likeliest address.
     #[must_use]
     pub(crate) fn first(&self) -> &str {
         self.places.first().map_or("THIS-MACHINE", String::as_str)
     }
 }
 
-/// Addresses for documentation (RFC 5737, RFC 3849), which are as far away as any.
+/// Documentation addresses (RFC 5737, RFC 3849), used as arbitrary remote destinations.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
-/// The address from which this machine reaches `far`, if there is a route.
+/// Source address that the routing table selects for `far`, if there is a route.
 fn source_towards(far: &str) -> Option<IpAddr> {
     let any = if far.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).ok()?;
@@ -50,17 +50,17 @@ fn source_towards(far: &str) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
 }
 
-/// An address of an interface that is up.
+/// Address of an interface that is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Own {
     ip: IpAddr,
-    /// It changes within hours (RFC 8981), and is for calls that this machine makes.
+    /// Temporary address (RFC 8981): it changes within hours and is meant for outgoing calls.
     is_temporary: bool,
-    /// It is no longer for new connections (RFC 4862), or not yet this machine's.
+    /// Deprecated address (RFC 4862), or one still under duplicate detection.
     is_unusable: bool,
 }
 
-/// The addresses of `own` at which others reach a listener; `preferred` are those from which this machine reaches others.
+/// Addresses of `own` at which others reach a listener; `preferred` are the source addresses of outgoing calls.
 fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable {
     let port = listening.port();
     if !listening.ip().is_unspecified() {
@@ -73,7 +73,7 @@ fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable
             candidates.push(Own { ip, is_temporary: false, is_unusable: false });
         }
     }
-    // A socket on 0.0.0.0 is not called by IPv6.
+    // A socket on 0.0.0.0 accepts no IPv6.
     let is_of_version = |ip: IpAddr| listening.is_ipv6() || ip.is_ipv4();
     candidates.retain(|own| is_of_version(own.ip) && !own.is_unusable && !own.ip.is_unspecified());
     let network = |ip: IpAddr| match ip {
@@ -85,9 +85,9 @@ fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable
     let mut ranked: Vec<(Rank, IpAddr)> = candidates.iter().map(|own| (Rank::of(own.ip, preferred), own.ip)).collect();
     let mut seen = BTreeSet::new();
     ranked.retain(|&(_, ip)| seen.insert(ip));
-    // Stable: the system's order remains within a rank.
+    // The sort is stable: within a rank, the system's order remains.
     ranked.sort_by_key(|&(rank, _)| rank);
-    // Addresses that no other machine can use, or not without more knowledge, are shown only if there are no others.
+    // Show addresses that are useless or need more configuration elsewhere only if there are no others.
     let least = ranked.iter().map(|(rank, _)| rank.last_resort()).min().unwrap_or_default();
     ranked.retain(|(rank, _)| rank.last_resort() == least);
     let shown = |is_v4: bool| ranked.iter().filter(move |(_, ip)| ip.is_ipv4() == is_v4).take(ADDRESSES_SHOWN_MAX);
@@ -98,14 +98,14 @@ fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable
     Reachable { places, left_out, is_only_here: least == Rank::Loopback.last_resort(), unlisted: None }
 }
 
-/// The order in which addresses are shown.
+/// Display order of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     PreferredV4,
     V4,
     PreferredV6,
     V6,
-    /// Chosen without a server (RFC 3927).
+    /// IPv4 link-local address (RFC 3927).
     LinkLocalV4,
     LinkLocalV6,
     Loopback,
@@ -124,7 +124,7 @@ impl Rank {
         }
     }
 
-    /// 0 for what others can simply use.
+    /// Rank among fallbacks; 0 for an address that is usable as it is.
     fn last_resort(self) -> u8 {
         match self {
             Self::LinkLocalV6 => 1,
@@ -134,7 +134,7 @@ impl Rank {
     }
 }
 
-/// An address as it is typed at another machine, where the interface has a name of its own.
+/// Address as typed on another machine, whose interface names may differ.
 fn place(ip: IpAddr, port: u16) -> String {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => format!("[{v6}%INTERFACE]:{port}"),
@@ -142,7 +142,7 @@ fn place(ip: IpAddr, port: u16) -> String {
     }
 }
 
-/// The addresses of all interfaces that are up and have a carrier.
+/// Addresses of all interfaces that are up and have a carrier.
 #[cfg(unix)]
 fn list() -> io::Result<Vec<Own>> {
     use nix::ifaddrs::getifaddrs;
@@ -172,12 +172,12 @@ const TEMPORARY: u8 = 0x01;
 /// Flags of an address that is deprecated, tentative, or found to be another machine's.
 const UNUSABLE: u8 = 0x20 | 0x40 | 0x08;
 
-/// Flags of each IPv6 address on Linux. Elsewhere, and where it does not say so, all count as usual ones.
+/// Flags of each local IPv6 address on Linux; empty where the system does not publish them.
 fn marks() -> Vec<(Ipv6Addr, u8)> {
     std::fs::read_to_string("/proc/net/if_inet6").map(|text| parse_marks(&text)).unwrap_or_default()
 }
 
-/// Lines of address, number of the interface, bits of the prefix, scope, flags and name, all but the last in hexadecimal digits.
+/// Parses lines of address, interface index, prefix length, scope, flags and name; all but the name are hexadecimal.
 fn parse_marks(text: &str) -> Vec<(Ipv6Addr, u8)> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -245,7 +245,7 @@ mod tests {
             temporary("2001:db8:1::a"),
             old("192.0.2.9"),
         ];
-        // The system prefers the temporary one for its own calls.
+        // The system prefers the temporary address for outgoing calls.
         let shown = chosen(ANY, &own, &["2001:db8::a"]);
         assert_eq!(shown.places, ["[2001:db8::7]:4433", "[2001:db8:1::a]:4433"]);
     }

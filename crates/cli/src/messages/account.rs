@@ -1,4 +1,4 @@
-//! Messages that this side sends and receives.
+//! Accounts of the messages that this side sends and receives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::limits::{MESSAGES_LOOK_INTERVAL, MESSAGES_TAIL_MAX};
 
-/// The shares of [`Came::waited_us`].
+/// Quantiles reported in [`Came::waited_us`].
 pub const SHARES: [f64; 4] = [0.5, 0.99, 0.999, 1.0];
 
-/// Messages of this side.
+/// Account of the messages that this side sends.
 #[derive(Debug)]
 pub struct Outgoing {
     session: Session,
@@ -25,16 +25,16 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// All of the same `worth`.
+    /// Starts an account of messages that all have the same `worth`.
     pub fn new(session: Session, worth: Worth) -> Self {
         let deadline = Deadline::within(worth.within).with_target(worth.target());
         Self { session, deadline, within: worth.within, offered: AtomicU64::new(0) }
     }
 
-    /// Hands a message over. One for which there is no room counts as offered and is not sent.
+    /// Submits a message. A message without room counts as offered and is not sent.
     ///
     /// # Errors
-    /// It is too long, the peer takes no messages, or the session has ended.
+    /// Fails if the message is too long, the peer takes no messages, or the session has ended.
     pub fn offer(&self, message: &[u8]) -> Result<(), MessageError> {
         self.offered.fetch_add(1, Ordering::Relaxed);
         match self.session.send_message(message, self.deadline) {
@@ -43,7 +43,7 @@ impl Outgoing {
         }
     }
 
-    /// Counts of sent messages until now.
+    /// Counts of sent messages so far.
     pub fn sent(&self, is_final: bool) -> Sent {
         let sent = self.session.stats().messages_sent;
         let offered = self.offered.load(Ordering::Relaxed).max(sent.accepted);
@@ -52,9 +52,9 @@ impl Outgoing {
         Sent { is_final, offered, begun, unsent, datagrams, source_symbols }
     }
 
-    /// Waits until the peer is known to have all that was begun, or their time is over.
+    /// Waits until the peer has reported on all messages that were started, or their deadline has passed.
     pub async fn settled(&self) {
-        // A round trip more, for what came in the last moment to be proven.
+        // Add a round trip, so that the last messages can still be acknowledged.
         let until = Instant::now() + self.within + MESSAGES_TAIL_MAX.min(self.session.stats().rtt * 2);
         loop {
             let sent = self.session.stats().messages_sent;
@@ -66,7 +66,7 @@ impl Outgoing {
     }
 }
 
-/// Messages of the peer.
+/// Account of the peer's messages.
 #[derive(Debug)]
 pub struct Incoming {
     session: Session,
@@ -77,15 +77,15 @@ pub struct Incoming {
 struct Tally {
     messages: u64,
     bytes: u64,
-    /// Waiting times of the messages that came in time, µs.
+    /// Queueing times of the messages on time, µs.
     waited: Histogram<u32>,
     least_rtt: Option<Duration>,
 }
 
 impl Incoming {
-    /// None has come yet.
+    /// Starts an empty account.
     pub fn new(session: Session) -> Self {
-        // Three digits of up to an hour take some 90 KiB.
+        // A histogram of three digits up to an hour takes about 90 KiB.
         let waited = Histogram::new_with_bounds(1, MESSAGE_WITHIN_MAX.as_micros() as u64, 3);
         let waited = waited.unwrap_or_else(|_| unreachable!("these bounds are possible"));
         Self { session, tally: Mutex::new(Tally { messages: 0, bytes: 0, waited, least_rtt: None }) }
@@ -95,7 +95,7 @@ impl Incoming {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next message in time; `None` if there will be none, as the session has ended. Cancel-safe.
+    /// Waits for the next message on time; `None` after the session has ended. Cancel-safe.
     pub async fn next(&self) -> Option<ReceivedMessage> {
         let message = self.session.receive_message().await?;
         let mut tally = self.lock();
@@ -105,12 +105,12 @@ impl Incoming {
         Some(message)
     }
 
-    /// Half of the least round trip that was seen: what stands for the least one-way delay, which nobody can know.
+    /// Half of the minimum RTT, as a stand-in for the one-way delay, which cannot be measured without synchronised clocks.
     pub fn least_way(&self) -> Duration {
         self.lock().least_rtt.unwrap_or_default() / 2
     }
 
-    /// Counts of received messages until now.
+    /// Counts of received messages so far.
     pub fn came(&self, is_final: bool) -> Came {
         let stats = self.session.stats();
         let (seen, mut tally) = (stats.messages_received, self.lock());

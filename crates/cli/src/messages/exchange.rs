@@ -1,4 +1,4 @@
-//! Reports of both ends on the connection's first stream while messages are on their way.
+//! Reports between both ends, on the first stream, while messages are exchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::messages::{Incoming, Outgoing};
 use crate::path_frame::{decode_path, encode_path};
 use crate::session_error::SessionError;
 
-/// The two directions of messages, as far as there are any.
+/// Message directions in use.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// Messages that this side sends.
     pub outgoing: Option<Arc<Outgoing>>,
     /// Messages that the peer sends.
     pub incoming: Option<Arc<Incoming>>,
-    /// True if the peer wants this side's figures of the path.
+    /// True if the peer requests this side's path statistics.
     pub tells_path: bool,
     /// Interval of the reports.
     pub every: Duration,
 }
 
-/// Last report of the peer.
+/// Last report from the peer.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     at: Instant,
@@ -41,21 +41,21 @@ struct Heard {
     path: Option<PathSample>,
 }
 
-/// The exchange on a connection, after both preambles.
+/// Report exchange on a connection, after both preambles.
 #[derive(Debug)]
 pub struct Talk<T> {
     handle: Handle<T>,
     exchange: Exchange,
     heard: watch::Sender<Heard>,
-    /// This side has said that nothing follows.
+    /// True after this side has announced its end.
     has_ended: watch::Sender<bool>,
     began_at: Instant,
-    /// The least round trip that was shown, ms.
+    /// Minimum RTT seen, ms.
     rtt_ms: watch::Sender<Option<f64>>,
 }
 
 impl<T: Transport> Talk<T> {
-    /// The exchange begins now, after the request.
+    /// Starts the exchange, after the request.
     pub fn new(handle: Handle<T>, exchange: Exchange) -> Self {
         let began_at = Instant::now();
         let heard = Heard { at: began_at, sent: Sent::default(), came: Came::default(), path: None };
@@ -69,11 +69,11 @@ impl<T: Transport> Talk<T> {
         }
     }
 
-    /// Runs until both directions have come to their end: this side's when `all_sent` has, and the peer has said what came of it; the
-    /// peer's when it says so. `on_tick` may show what is known.
+    /// Runs until both directions have ended: this side's after `all_sent` and the peer's final report, the peer's by its announcement.
+    /// `on_tick` may display the current counts.
     ///
     /// # Errors
-    /// The connection broke, or the peer left the protocol or says what cannot be.
+    /// Fails if the connection breaks, or the peer violates the protocol or reports impossible counts.
     pub async fn run(
         &self,
         reader: BufReader<Handle<T>>,
@@ -84,19 +84,19 @@ impl<T: Transport> Talk<T> {
         Ok(())
     }
 
-    /// Waits until the peer says that nothing follows.
+    /// Waits until the peer announces its end.
     pub async fn peer_has_ended(&self) {
-        // The sender is a part of this value.
+        // The sender is a field of this value, so the wait cannot fail.
         let _ = self.heard.subscribe().wait_for(|heard| heard.sent.is_final).await;
     }
 
-    /// This side's messages.
+    /// Counts of this side's messages.
     pub fn outgoing(&self) -> Option<Figures> {
         let sent = self.exchange.outgoing.as_ref()?.sent(*self.has_ended.borrow());
         Some(self.figures(sent, self.heard.borrow().came, self.handle.path_sample()))
     }
 
-    /// The peer's messages.
+    /// Counts of the peer's messages.
     pub fn incoming(&self) -> Option<Figures> {
         let heard = *self.heard.borrow();
         let came = self.exchange.incoming.as_ref()?.came(heard.sent.is_final);
@@ -125,7 +125,7 @@ impl<T: Transport> Talk<T> {
         (outgoing.is_none() || heard.came.is_final) && (incoming.is_none() || heard.sent.is_final)
     }
 
-    /// Takes a frame of the peer's in.
+    /// Processes a frame from the peer.
     fn take(&self, frame_kind: u8, body: &[u8]) -> Result<(), SessionError> {
         let mut heard = *self.heard.borrow();
         heard.at = Instant::now();
@@ -134,7 +134,7 @@ impl<T: Transport> Talk<T> {
             kind::MESSAGES_CAME => {
                 heard.came = Came::decode(body)?;
                 let outgoing = self.exchange.outgoing.as_ref().ok_or(ProtocolError::Summary)?;
-                // Nobody can have more than was sent, or all before it was.
+                // The peer cannot have received more than was sent, nor report the final count before this side has ended.
                 let is_early = heard.came.is_final && !*self.has_ended.borrow();
                 if is_early || heard.came.known() > outgoing.sent(false).begun {
                     return Err(ProtocolError::Summary.into());
@@ -195,14 +195,14 @@ impl<T: Transport> Talk<T> {
                 }
             }
         }
-        // The peer has its answers or is gone: how the close fares changes nothing here.
+        // The peer has its answers or is gone: the result of the close changes nothing.
         if !matches!(timeout(CLOSE_WAIT_MAX, self.handle.clone().shutdown()).await, Ok(Ok(()))) {
             tracing::debug!("the connection was not closed in order");
         }
         Ok(())
     }
 
-    /// Tells what is known, each direction once for the last time.
+    /// Sends a report with the current counts, each direction's final one once.
     async fn write(&self, is_end: bool, is_answer: bool) -> Result<(), SessionError> {
         let Exchange { outgoing, incoming, tells_path, .. } = &self.exchange;
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Figures shown of messages in one direction.
+//! Counts of messages in one direction, for display.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::units::human_percent;
 
-/// Messages in one direction, so far or at their end.
+/// Counts of messages in one direction, so far or final.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Time since the beginning, s.
+    /// Time since the start, s.
     pub seconds: f64,
-    /// Messages which the application wanted to send.
+    /// Messages that the application submitted.
     pub offered: u64,
     /// Messages whose first datagram was sent.
     pub begun: u64,
-    /// Those for which there was no room in their time.
+    /// Messages dropped because there was no room before their deadline.
     pub unsent: u64,
-    /// Messages that came in time and were taken.
+    /// Messages that arrived on time and were read.
     pub in_time: u64,
-    /// Complete after their time.
+    /// Messages completed after their deadline.
     pub late: u64,
-    /// Came in time, and the application did not take them while there was room.
+    /// Messages that arrived on time and were dropped unread for lack of room.
     pub unread: u64,
-    /// Never complete, or in pieces when nobody waited for them any more; `None` before the end, as nobody knows.
+    /// Messages never completed, or discarded incomplete after their deadline; `None` before the end.
     pub lost: Option<u64>,
-    /// Bytes of those in time.
+    /// Bytes of the messages on time.
     pub bytes: u64,
-    /// Time from handing a message over to having it, for those in time, ms; half of the least round trip stands for the least one-way delay.
+    /// Latency from submission to delivery of the messages on time, ms; half of the minimum RTT stands for the one-way delay.
     pub latency_ms: Option<Latency>,
-    /// Datagrams with symbols of messages.
+    /// Datagrams with message symbols.
     pub datagrams: u64,
-    /// Source symbols among them.
+    /// Source symbols among these datagrams.
     pub source_symbols: u64,
-    /// The sending side's figures of the path.
+    /// Path statistics of the sending side.
     pub path: Option<PathSample>,
-    /// Time since the peer was last heard.
+    /// Time since the last datagram from the peer.
     #[serde(skip)]
     pub silence: Duration,
 }
@@ -47,18 +47,18 @@ pub struct Figures {
 /// Latency of messages, ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// Half of them at most.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of 1000.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// All.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Figures {
-    /// Figures from the two ends' counters. `rtt_ms` is the least round trip.
+    /// Combines the counters of both ends. `rtt_ms` is the minimum RTT.
     pub(super) fn new(sent: Sent, came: Came, path: Option<PathSample>, rtt_ms: Option<f64>) -> Self {
         let is_over = sent.is_final && came.is_final;
         let [p50, p99, p99_9, max] = came.waited_us.map(|us| us as f64 / 1e3 + rtt_ms.unwrap_or_default() / 2.0);
@@ -83,7 +83,7 @@ impl Figures {
         Self { seconds, silence, ..self }
     }
 
-    /// Increase since `earlier`; latencies and path as they are.
+    /// Increase of the counters since `earlier`; latencies and path are copied.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -101,18 +101,18 @@ impl Figures {
         }
     }
 
-    /// Datagrams for each message that was begun; `None` if none was.
+    /// Datagrams per message that was started; `None` if there was none.
     pub fn datagrams_per_message(&self) -> Option<f64> {
         (self.begun > 0).then(|| self.datagrams as f64 / self.begun as f64)
     }
 
-    /// Bytes of all IP packets of the sending side for each byte that came in time; `None` while it is not known.
+    /// IP bytes that the sending side sent per byte delivered on time; `None` while unknown.
     pub fn ip_bytes_per_byte(&self) -> Option<f64> {
         let sent_bytes = self.path?.ip_bytes_sent;
         (self.bytes > 0).then(|| sent_bytes as f64 / self.bytes as f64)
     }
 
-    /// A line for people; all figures if it is the `total`, at the end.
+    /// Text line; with `total`, all counts, as at the end.
     pub fn describe(&self, total: bool) -> String {
         let mut text = format!("{} messages", self.offered);
         let mut add = |count: u64, what: &str| {

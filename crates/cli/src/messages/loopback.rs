@@ -1,10 +1,10 @@
-//! Both ends of a connection over loopback, for tests: messages need a session.
+//! Test pair of connections over loopback: messages need a session.
 
 use std::net::Ipv4Addr;
 
 use dfcp::{Config, Listener, Stream};
 
-/// Two ends with messages, or without.
+/// Connects two ends, with or without message support.
 pub(crate) async fn pair(messages: bool) -> (Stream, Stream) {
     let config = || Config::danger_unsealed().with_messages(messages);
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), config()).unwrap();

@@ -1,5 +1,5 @@
-//! Messages with deadlines on a connection, and the account which both ends keep of them: what `perf --messages` and `pipe` share.
-//! Specified in `spec/file-transfer.md` §6.3.
+//! Messages with deadlines, and the accounts that both ends keep of them: shared by `perf --messages` and `pipe`. Specified in
+//! `spec/file-transfer.md` §6.3.
 
 pub mod account;
 pub mod exchange;

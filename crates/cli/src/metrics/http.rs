@@ -1,4 +1,4 @@
-//! The HTTP server of `--metrics`: one page, one request a connection, and every client bounded in number, time and bytes.
+//! HTTP server of `--metrics`: one page, one request per connection, with limits on clients, time and bytes.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,10 +23,10 @@ use crate::limits::{ACCEPT_PAUSE, SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPE
 /// Path of the page.
 pub(super) const PATH: &str = "/metrics";
 
-/// Answers for ever. When all places are taken the oldest connection of the address which has most makes room for the newest: a scrape takes
-/// milliseconds, and one that has lasted longer waits for its client. A host that connects faster than that is in its own way only.
+/// Serves for ever. At the connection limit, the oldest connection of the address with most connections is closed for the newest: a scrape
+/// takes milliseconds, so an older one is stalled by its client. A flooding host displaces only itself.
 pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible {
-    // Dropped with this future, they end.
+    // Dropping this future ends all connections.
     let mut connections = JoinSet::new();
     let mut places: VecDeque<(AddressPrefix, AbortHandle)> = VecDeque::new();
     loop {
@@ -42,7 +42,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
                     places.push_back((from.into(), connections.spawn(answer(stream, Arc::clone(&page)))));
                 }
                 Err(error) => {
-                    // No descriptor is free, most likely: the transfers need them more.
+                    // Most likely no descriptor is free: leave the rest to the transfers.
                     tracing::warn!(%error, "a client of --metrics was not accepted");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -52,14 +52,14 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
     }
 }
 
-/// Connection that makes room: the oldest one of an address that has most.
+/// Connection to close: the oldest one of an address with the most connections.
 fn victim<T>(places: &VecDeque<(AddressPrefix, T)>) -> Option<usize> {
     let held = |prefix| places.iter().filter(|(other, _)| *other == prefix).count();
     let most = places.iter().map(|&(prefix, _)| held(prefix)).max()?;
     places.iter().position(|&(prefix, _)| held(prefix) == most)
 }
 
-/// Answers one request, and closes.
+/// Answers one request, then closes.
 pub(super) async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send>(stream: S, page: Arc<Page>) {
     let service = service_fn(|request: Request<Incoming>| {
         let response = respond(&page, request.method(), request.uri().path());

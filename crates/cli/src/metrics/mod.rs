@@ -1,7 +1,7 @@
-//! `--metrics`: counters of a server, for Prometheus and other readers of its text format.
+//! `--metrics`: counters of a server, in the Prometheus text format.
 //!
-//! The protocol's crates and the servers keep counters and values; a [`Source`] writes them down when somebody asks. Nothing here
-//! has a label which a peer could choose, so the number of time series is fixed.
+//! Counters live in the protocol crates and servers; a [`Source`] renders them on request. No label can be chosen by a peer, so the number
+//! of time series is fixed.
 
 mod http;
 mod of_endpoint;
@@ -25,13 +25,13 @@ use crate::limits::METRICS_AGE_MAX;
 use crate::output;
 use crate::resolve::resolve;
 
-/// Something that has metrics.
+/// Provider of metrics.
 pub trait Source: Send + Sync {
-    /// Writes them as they are now. Must not wait for a peer.
+    /// Renders the current values. Must not wait for a peer.
     fn write(&self, text: &mut Text);
 }
 
-/// The page, which is made anew at most every [`METRICS_AGE_MAX`], however often it is asked for.
+/// Cached page, rendered at most once every [`METRICS_AGE_MAX`].
 pub(crate) struct Page {
     sources: Vec<Arc<dyn Source>>,
     last: Mutex<Option<(Instant, String)>>,
@@ -59,7 +59,7 @@ impl Page {
     }
 }
 
-/// Serves the page until it is dropped.
+/// Metrics server, which runs until dropped.
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
@@ -67,10 +67,10 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Listens where `--metrics` says, and says so; `None` without it.
+    /// Listens at the address of `--metrics` and prints it; `None` without the option.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// Fails if the address cannot be used.
     pub async fn start(args: &MetricsArgs, sources: Vec<Arc<dyn Source>>, json: bool) -> anyhow::Result<Option<Self>> {
         let Some(place) = &args.metrics else { return Ok(None) };
         let listener = match resolve(place).await {

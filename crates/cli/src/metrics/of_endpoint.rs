@@ -1,4 +1,4 @@
-//! Counters of the transport, over all connections.
+//! Transport counters over all connections of an endpoint.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,15 +8,15 @@ use dfcp_files::transport::PathSample;
 use super::Source;
 use super::text::{Kind, Text};
 
-/// The metrics of a listener's endpoint.
+/// Metrics of a listener's endpoint.
 #[derive(Debug)]
 pub struct OfEndpoint {
     endpoint: Endpoint,
-    /// Values shown of the counters that may fall a little: readers take a falling one for a restarted server.
+    /// Last values of counters that may decrease slightly: a decreasing counter would look like a restarted server.
     shown: Mutex<MayFall>,
 }
 
-/// Counters which take something back now and then, see [`Totals`].
+/// Counters that may decrease, see [`Totals`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct MayFall {
     received: [u64; 5],
@@ -44,7 +44,7 @@ impl MayFall {
 }
 
 impl OfEndpoint {
-    /// Metrics of this endpoint.
+    /// Creates the metrics of this endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         Self { endpoint, shown: Mutex::default() }
@@ -117,7 +117,7 @@ fn write_symbols(text: &mut Text, totals: &Totals, shown: &MayFall) {
     text.counter("dfcp_datagrams_missing_total", help, shown.missing);
 }
 
-/// Writes the paths of the present connections. Their number has no bound that suits labels, so there are sums and extremes.
+/// Writes sums and extremes over the paths of current connections: a label per connection would be unbounded.
 fn write_paths(text: &mut Text, connections: &[Stats]) {
     let rate: u64 = connections.iter().fold(0, |sum, stats| sum.saturating_add(stats.rate_bps));
     let help = "Sum of the rates at which connections may send data, bits of IP packets per second.";

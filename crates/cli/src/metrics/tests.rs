@@ -1,4 +1,4 @@
-//! Attacks of strangers on the server of metrics.
+//! Tests: attacks of strangers on the metrics server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::limits::{SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPES_MAX};
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
 
-/// Counts how often it is asked.
+/// Source that counts its renderings.
 #[derive(Default)]
 struct Asked(AtomicU64);
 
@@ -27,13 +27,13 @@ fn page() -> (Arc<Page>, Arc<Asked>) {
     (Arc::new(Page::new(vec![Arc::clone(&asked) as _])), asked)
 }
 
-/// A client with `buffer` bytes between it and the server.
+/// Client with a `buffer` of this many bytes towards the server.
 fn client(page: &Arc<Page>, buffer: usize) -> (DuplexStream, JoinHandle<()>) {
     let (ours, theirs) = duplex(buffer);
     (ours, tokio::spawn(http::answer(theirs, Arc::clone(page))))
 }
 
-/// All that is answered to `request`.
+/// Complete answer to `request`.
 async fn ask(page: &Arc<Page>, request: &[u8]) -> String {
     let (mut ours, _serving) = client(page, 1 << 20);
     ours.write_all(request).await.unwrap();
@@ -78,7 +78,7 @@ async fn what_is_no_request_and_what_is_too_long_is_not_answered() {
         let answer = ask(&page, nonsense).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-    // One line, one header, and many of them.
+    // The cases: one long line, one long header, and many headers.
     let long = "a".repeat(1 << 20);
     let many = "a: b\r\n".repeat(1 << 17);
     for head in
@@ -139,7 +139,7 @@ async fn exporter(place: &str) -> anyhow::Result<Exporter> {
     Ok(Exporter::start(&args, vec![Arc::new(Asked::default())], true).await?.unwrap())
 }
 
-/// Over real sockets: a stranger takes every place, again and again.
+/// Attack over real sockets: a stranger repeatedly fills every place.
 #[tokio::test]
 async fn many_silent_connections_keep_nobody_out() {
     let exporter = exporter("0").await.unwrap();
@@ -154,7 +154,7 @@ async fn many_silent_connections_keep_nobody_out() {
         timeout(Duration::from_secs(30), honest.read_to_string(&mut answer)).await.unwrap().unwrap();
         assert!(answer.contains("dfcp_asked_total"), "round {round}: {answer}");
     }
-    // All but the newest have been closed to make room.
+    // All connections except the newest were closed to make room.
     for stream in silent.iter_mut().take(4 * SCRAPES_MAX) {
         let ended = timeout(Duration::from_secs(30), stream.read_u8()).await;
         assert!(matches!(ended, Ok(Err(_))), "{ended:?}");

@@ -5,50 +5,50 @@ use std::fmt::{Display, Write};
 /// Value of `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Kind of a figure: one that can fall, or one that cannot.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows; its name ends in `_total`.
+    /// Value that only grows; the name ends in `_total`.
     Counter,
-    /// It can fall.
+    /// Value that can fall.
     Gauge,
 }
 
-/// A page of metrics.
+/// Page of metrics under construction.
 #[derive(Debug, Default)]
 pub struct Text(String);
 
 impl Text {
-    /// Begins the family of this name; its samples must follow before the next one begins.
+    /// Starts the metric family of this name; its samples must be written before the next family.
     pub fn family<'a>(&'a mut self, kind: Kind, name: &'a str, help: &str) -> Family<'a> {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
         };
         let help = help.replace('\\', r"\\").replace('\n', r"\n");
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { text: self, name }
     }
 
-    /// A counter without labels.
+    /// Writes a counter without labels.
     pub fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(Kind::Counter, name, help).value(value);
     }
 
-    /// A gauge without labels.
+    /// Writes a gauge without labels.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(Kind::Gauge, name, help).value(value);
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     #[must_use]
     pub fn finish(self) -> String {
         self.0
     }
 }
 
-/// A metric whose samples are being written.
+/// Metric family whose samples are being written.
 #[derive(Debug)]
 pub struct Family<'a> {
     text: &'a mut Text,
@@ -56,13 +56,13 @@ pub struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// The only sample.
+    /// Writes the only sample.
     pub fn value(self, value: impl Display) {
         let _ = writeln!(self.text.0, "{} {value}", self.name);
     }
 
-    /// One of several, told apart by labels. Their values are words of this program, never of a peer: each would be a time series
-    /// for ever.
+    /// Writes one of several samples, told apart by labels. Label values must be constants of this program, never a peer's: each value is a
+    /// time series for ever.
     pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
         let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
         let _ = writeln!(self.text.0, "{}{{{}}} {value}", self.name, labels.join(","));

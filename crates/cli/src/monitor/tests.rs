@@ -1,4 +1,4 @@
-//! Peers with names that want to be lines, labels or lists.
+//! Tests: peer names that try to inject lines, labels or lists.
 
 use super::*;
 use crate::admission::tests::key;
@@ -65,7 +65,7 @@ fn each_line_says_who_what_how_much_and_what_came_of_it() {
     }
 }
 
-/// Callers of any kind add no time series.
+/// Peers cannot add time series.
 #[test]
 fn nothing_of_a_peer_is_in_the_metrics() {
     let monitor = Monitor::new(Service::Files, None);

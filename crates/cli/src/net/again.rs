@@ -1,4 +1,4 @@
-//! Calling a peer again of which a session was lost.
+//! Reconnection to a peer after its session was lost.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,26 +13,26 @@ use crate::contact::{self, Contact};
 use crate::limits::LOOKUP_TIME_MAX;
 use crate::retry::{CallFailure, Caller};
 
-/// A call that was answered.
+/// Answered call.
 #[derive(Debug)]
 pub struct Answered {
-    /// The connection.
+    /// Connection to the peer.
     pub stream: Stream,
     /// The address that answered.
     pub peer: String,
 }
 
-/// A peer that is known by now, and wherever its name leads.
+/// Known peer, with the addresses that its name resolves to.
 #[derive(Debug, Clone)]
 pub struct Redial {
     addresses: Arc<Addresses>,
     args: PathArgs,
-    /// `None` if the connections are not encrypted.
+    /// Proof of identity; `None` for plaintext connections.
     contact: Option<Contact>,
 }
 
 impl Redial {
-    /// The peer that was `connected` by the name `host_port`; no other peer is accepted.
+    /// Prepares further calls to the peer that was `connected` by the name `host_port`; no other peer is accepted.
     #[must_use]
     pub fn new(host_port: &str, args: &PathArgs, connected: Connected) -> (Self, Answered) {
         let Connected { stream, peer, contact } = connected;
@@ -41,7 +41,7 @@ impl Redial {
         (Self { addresses, args: args.clone(), contact }, Answered { stream, peer })
     }
 
-    /// An error of a call or of a session, in words of this program where keys are the reason.
+    /// Rewords the error of a call or session if keys are the reason.
     #[must_use]
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         contact::explain(self.contact.as_ref(), error)
@@ -81,23 +81,22 @@ impl Caller for Redial {
     }
 }
 
-/// The addresses of a name, which may change. If they cannot be resolved just now, the last known ones count: a network that is down
-/// has no name server.
+/// Current addresses of a name. If DNS fails, the last known ones are used: a network that is down has no name server.
 #[derive(Debug)]
 struct Addresses {
     host_port: String,
     state: Mutex<State>,
-    /// Somebody was told of them.
+    /// Signals new addresses.
     told: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The one that answered last comes first.
+    /// Known addresses; the one that answered last comes first.
     known: Vec<SocketAddr>,
-    /// Those to which the last call went, in order.
+    /// Addresses of the last call, in order.
     called: Vec<SocketAddr>,
-    /// The system may take half a minute to give up; one question at a time is enough.
+    /// A lookup is in progress. The system may take half a minute to give up, so only one runs at a time.
     is_asking: bool,
 }
 
@@ -107,7 +106,7 @@ impl Addresses {
         Arc::new(Self { host_port: host_port.to_owned(), state: Mutex::new(state), told: Notify::new() })
     }
 
-    /// Asks once more, unless somebody is asking.
+    /// Starts a lookup, unless one is running.
     fn ask(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().is_asking, true) {
             return;
@@ -126,7 +125,7 @@ impl Addresses {
         });
     }
 
-    /// Those to call, after a while at most.
+    /// Addresses to call, after a lookup of limited duration.
     async fn now(self: &Arc<Self>) -> Vec<SocketAddr> {
         let mut told = std::pin::pin!(self.told.notified());
         told.as_mut().enable();
@@ -137,7 +136,7 @@ impl Addresses {
         state.known.clone()
     }
 
-    /// True if there are others than those of the last call. Asks, and does not wait.
+    /// True if the addresses differ from those of the last call. Starts a lookup without waiting for it.
     fn have_changed(self: &Arc<Self>) -> bool {
         self.ask();
         let state = self.state();
@@ -162,7 +161,7 @@ fn sorted(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
 }
 
 impl State {
-    /// The name has these addresses now.
+    /// Stores the result of a lookup.
     fn found(&mut self, mut found: Vec<SocketAddr>) {
         if found.is_empty() {
             return;

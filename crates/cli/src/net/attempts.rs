@@ -1,4 +1,4 @@
-//! Calling a name's addresses until one answers.
+//! Calls to the addresses of a name, until one answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,31 +10,31 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::retry::{CallFailure, is_transient_call};
 
-/// Wait before the next address is called as well: RFC 8305 §5.
+/// Delay before the next address is called in parallel (RFC 8305 §5).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
-/// Limits of silence.
+/// Timeouts of silence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Wait before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a
-    /// second connection, which a receiver for `--once` might take for the first.
+    /// Delay before the next address is called in parallel. Longer than most RTTs: a slow answer must not cause a second connection, which
+    /// a receiver with `--once` might take for the first.
     pub(super) next_address: Duration,
-    /// Wait before the user is told. Longer than a refusal is doubted (`spec/protocol.md`, [open-34]), or a refused user would first
-    /// read that nothing has answered.
+    /// Delay before the user is notified. Longer than the wait that follows a refusal (`spec/protocol.md`, [open-34]): otherwise the notice
+    /// would precede the refusal.
     pub(super) notice: Duration,
 }
 
 pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(5) };
 
-/// Patience with a peer that has answered before. The caller tells how long it takes.
+/// Timeouts for a peer that has answered before. The caller limits the total time.
 pub(super) const PATIENCE_AGAIN: Patience =
     Patience { next_address: NEXT_ADDRESS, notice: Duration::from_secs(86_400) };
 
-/// Calls the addresses one after the other, a further one when the ones before have failed or stay silent, and returns
-/// the first connection. `tell` gets one line when nothing has answered for a while; `advice` says what to check then.
+/// Calls the addresses in order, the next one when the previous ones have failed or stay silent, and returns the first connection. `tell`
+/// gets one line after prolonged silence, with `advice` on what to check.
 ///
 /// # Errors
-/// All have failed.
+/// Fails if all addresses fail.
 pub(super) async fn first_to_answer<T, C, F>(
     addresses: Vec<SocketAddr>,
     call: C,
@@ -69,7 +69,7 @@ where
                 Some(Ok((address, Ok(connection)))) => return Ok((connection, address)),
                 Some(Ok((address, Err(error)))) => {
                     if matches!(error, ConnectError::Connection(ConnectionError::UnexpectedKey(_))) {
-                        // Somebody may be posing as the host: not something to pass over in silence.
+                        // An impostor may be answering: report this at once.
                         return Err(failed(address, error));
                     }
                     failures.note(address, error);
@@ -87,13 +87,13 @@ where
     }
 }
 
-/// Failed calls, by reason.
+/// Failed calls by reason.
 #[derive(Debug, Default)]
 struct Failures {
     silent: Vec<SocketAddr>,
-    /// Nothing listens there.
+    /// Addresses with no listener.
     closed: Vec<SocketAddr>,
-    /// The last failure other than these: it says more.
+    /// Last failure of another kind, which is more informative.
     other: Option<(SocketAddr, ConnectError)>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
         Err(ConnectionError::HandshakeTimeout { after: NEVER }.into())
     }
 
-    /// Calls with answers that depend on the port; returns the outcome and what the user was told.
+    /// Runs calls whose answers depend on the port; returns the outcome and the notices.
     fn run(
         count: u16,
         patience: Patience,

@@ -1,4 +1,4 @@
-//! A pairing code: a number and two words, such as `42-otter-violin`.
+//! Pairing code: a number and two words, such as `42-otter-violin`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ const NUMBERS: u8 = 100;
 /// Number of possible codes.
 pub const CODES: u64 = NUMBERS as u64 * (WORDS.len() * WORDS.len()) as u64;
 
-/// A code which one person tells another. Wiped when dropped; `Display` shows it, `Debug` does not.
+/// Pairing code that one person gives another. Wiped when dropped; `Display` shows it, `Debug` does not.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Code {
     number: u8,
@@ -22,17 +22,17 @@ pub struct Code {
 }
 
 impl Code {
-    /// A code that nobody can predict (`spec/pairing.md` \[code-2\]).
+    /// Creates an unpredictable code (`spec/pairing.md` \[code-2\]).
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// Fails if the system has no random numbers.
     pub fn random() -> Result<Self, PairingError> {
         let mut bytes = Zeroizing::new([0; 8]);
         getrandom::fill(bytes.as_mut_slice()).map_err(PairingError::Random)?;
         Ok(Self::from_bits(u64::from_be_bytes(*bytes)))
     }
 
-    /// The code which 64 uniformly random bits give. No code is likelier than another by more than one part in 2⁴¹.
+    /// Derives a code from 64 uniformly random bits. The bias between codes is below one part in 2⁴¹.
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {
         let code = bits % CODES;
@@ -65,7 +65,7 @@ pub enum CodeError {
     /// The text is not a number and two words.
     #[error("a pairing code is a number from 0 to 99 and two words, such as 42-otter-violin; ask for it again")]
     Form,
-    /// A word which no code has.
+    /// A word is not in the list.
     #[error("no pairing code has the word \"{}\" in it; ask for it again", dfcp_framing::printable(.0))]
     Word(String),
 }
@@ -73,12 +73,12 @@ pub enum CodeError {
 impl FromStr for Code {
     type Err = CodeError;
 
-    /// Upper case, blanks and any kind of hyphen are let pass (`spec/pairing.md` \[code-3\]).
+    /// Parses a code; ignores case, blanks and the kind of hyphen (`spec/pairing.md` \[code-3\]).
     fn from_str(text: &str) -> Result<Self, CodeError> {
         if text.len() > PAIRING_TEXT_BYTES_MAX {
             return Err(CodeError::Form);
         }
-        // Telephones and word processors turn a hyphen into one of these.
+        // Telephones and word processors replace hyphens by these.
         let separator = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | '\u{2010}'..='\u{2015}' | '\u{2212}');
         let mut parts = text.split(separator).filter(|part| !part.is_empty());
         let (Some(number), Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next(), parts.next())

@@ -2,41 +2,41 @@
 
 use std::io;
 
-/// Reason why a code cannot be tried, or was refused. It travels in a REFUSED frame.
+/// Reason why a code cannot be tried, or was refused; sent in a REFUSED frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 pub enum Refusal {
-    /// The two sides have different codes, or different connections.
+    /// The two sides have different codes or different connections.
     #[error(
         "the two sides do not have the same pairing code: each code works once, so compare it with the newest one of the side that \
          listens and try again; if it is the same, somebody on the path is posing as the other side, so use another path and a new code"
     )]
     WrongCode = 1,
-    /// It has served.
+    /// The code has already been used.
     #[error(
         "the pairing code has been used, and works only once: to go on with the transfer that it began, leave --code out; for anything \
          else take the newest one of the side that listens"
     )]
     Used = 2,
-    /// As many wrong guesses as are allowed.
+    /// The limit of wrong guesses is reached.
     #[error("the pairing code is void after too many wrong guesses; let the side that listens make a new one")]
     Guessed = 3,
-    /// It is too old.
+    /// The code has expired.
     #[error("the pairing code has expired; let the side that listens make a new one")]
     Expired = 4,
-    /// All guesses that are left are being made.
+    /// All remaining guesses are in use by other runs.
     #[error("somebody else is trying the pairing code at this moment; try again in half a minute")]
     Busy = 5,
     /// The other side broke the protocol.
     #[error("the other side could not read what this one sent for the pairing; use the same version on both sides")]
     Protocol = 6,
-    /// This receiver has no codes.
+    /// This receiver issues no codes.
     #[error("no pairing code is in use there; leave --code out, or start the other side with --code")]
     NoCode = 7,
 }
 
 impl Refusal {
-    /// The reason's meaning; `None` for those of a later version.
+    /// Parses the reason; `None` for one of a later version.
     pub(super) fn from_wire(reason: u8) -> Option<Self> {
         use Refusal::{Busy, Expired, Guessed, NoCode, Protocol, Used, WrongCode};
         let known = [WrongCode, Used, Guessed, Expired, Busy, Protocol, NoCode];
@@ -47,34 +47,34 @@ impl Refusal {
 /// Reason why two sides are not paired.
 #[derive(Debug, thiserror::Error)]
 pub enum PairingError {
-    /// This side refuses.
+    /// This side refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The peer refuses.
+    /// The peer refused.
     #[error("{0}")]
     PeerRefused(Refusal),
-    /// The peer refuses for a reason which this version does not know.
+    /// The peer refused for a reason unknown to this version.
     #[error("the peer refused the pairing for reason {0}, which this version does not know; update this side")]
     RefusedOtherwise(u8),
-    /// The bytes that came are no frame of a pairing.
+    /// The received bytes are not a pairing frame.
     #[error("the peer does not speak the pairing protocol; is the right dfcp command running there, with a code?")]
     NotPairing,
-    /// A frame of another version.
+    /// The frame has another version.
     #[error("the peer speaks version {0} of the pairing protocol and this is version 1; update the older of the two")]
     Version(u8),
-    /// A frame which is malformed or may not come now.
+    /// A frame is malformed or out of order.
     #[error("the peer broke the pairing protocol ({0}); use the same version on both sides")]
     Protocol(&'static str),
-    /// The peer closed before the end.
+    /// The peer closed the stream early.
     #[error("the peer closed the connection during the pairing; see its messages and try again")]
     Closed,
-    /// The connection broke. The sentence has the cause in it, so it is no source besides.
+    /// The connection broke. The message includes the cause, so `source` is empty.
     #[error("the connection was lost during the pairing ({0}); try again when the path is back")]
     Connection(io::Error),
-    /// The peer let too much time pass.
+    /// The peer exceeded the time limit.
     #[error("the pairing did not end within {seconds} s; see whether the other side runs, and try again")]
     TimedOut {
-        /// Longest time of a pairing, s.
+        /// Time limit of a pairing, s.
         seconds: u64,
     },
     /// The system has no random numbers.
@@ -83,7 +83,7 @@ pub enum PairingError {
 }
 
 impl PairingError {
-    /// Refusal of the code, by either side; `None` for any other error.
+    /// Refusal of the code by either side; `None` for any other error.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         match self {

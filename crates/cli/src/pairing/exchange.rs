@@ -1,4 +1,4 @@
-//! The two sides of a pairing as state machines, without input or output.
+//! State machines of the two sides of a pairing, without I/O.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::code::Code;
 use super::error::{PairingError, Refusal};
 
-/// Bytes of a handshake hash, of an element of the group, and of a confirmation.
+/// Length of a handshake hash, of a group element, and of a confirmation.
 pub const BODY_BYTES: usize = 32;
 
 const SENDER_IDENTITY: &[u8] = b"DFCP 1 pairing sender\0";
@@ -19,40 +19,40 @@ const RECEIVER_IDENTITY: &[u8] = b"DFCP 1 pairing receiver\0";
 const SENDER_CONFIRMS: &[u8] = b"DFCP 1 pairing sender confirms\0";
 const RECEIVER_CONFIRMS: &[u8] = b"DFCP 1 pairing receiver confirms\0";
 
-/// Byte that the crate puts before an element to tell the sides apart. Our frames do that, so it is not sent.
+/// Byte by which the crate `spake2` marks the side of an element. The frames identify the side, so the byte is not sent.
 const SIDE_A: u8 = b'A';
 const SIDE_B: u8 = b'B';
 
-/// The side which was told the code.
+/// Pairing at the side that was given the code.
 #[derive(Debug)]
 pub struct SenderPairing(Started);
 
-/// The side which made the code.
+/// Pairing at the side that made the code.
 #[derive(Debug)]
 pub struct ReceiverPairing(Started);
 
-/// A sender which has confirmed and waits for the receiver to do so.
+/// Sender that has sent its confirmation and awaits the receiver's.
 #[derive(Debug)]
 pub struct AwaitReceiver(Agreed);
 
-/// A receiver which confirms once the sender has.
+/// Receiver that confirms only after the sender has.
 #[derive(Debug)]
 pub struct AwaitSender(Agreed);
 
 impl SenderPairing {
-    /// Begins, over a connection with this handshake hash. `seed` must be unpredictable and never serve twice
-    /// (\[pair-1\]). Returns the element to be sent.
+    /// Starts a pairing over the connection with this handshake hash. `seed` must be unpredictable and used once (\[pair-1\]). Returns the
+    /// element to send.
     #[must_use]
     pub fn start(code: &Code, handshake_hash: &[u8; 32], seed: &[u8; 32]) -> (Self, [u8; BODY_BYTES]) {
         let (started, element) = Started::new(SIDE_A, code, handshake_hash, seed);
         (Self(started), element)
     }
 
-    /// Takes the receiver's element. Returns the confirmation to be sent, which tells the receiver alone, and only
-    /// whether the codes are the same.
+    /// Takes the receiver's element. Returns the confirmation to send, which reveals only to the receiver, and only whether the codes are
+    /// equal.
     ///
     /// # Errors
-    /// It is no element of the group.
+    /// Fails if the bytes are no element of the group.
     pub fn finish(self, element: &[u8; BODY_BYTES]) -> Result<(AwaitReceiver, [u8; BODY_BYTES]), PairingError> {
         let agreed = self.0.finish(SIDE_B, element)?;
         let confirmation = agreed.confirmation(SENDER_CONFIRMS);
@@ -61,38 +61,38 @@ impl SenderPairing {
 }
 
 impl AwaitReceiver {
-    /// Checks the receiver's confirmation; `Ok` means that the peer knows the code and that nobody is between.
+    /// Checks the receiver's confirmation; `Ok` proves that the peer knows the code and that there is no man in the middle.
     ///
     /// # Errors
-    /// [`Refusal::WrongCode`].
+    /// Fails with [`Refusal::WrongCode`].
     pub fn verify(self, confirmation: &[u8; BODY_BYTES]) -> Result<(), Refusal> {
         self.0.verify(RECEIVER_CONFIRMS, confirmation)
     }
 }
 
 impl ReceiverPairing {
-    /// As [`SenderPairing::start`].
+    /// Starts a pairing, as [`SenderPairing::start`] does.
     #[must_use]
     pub fn start(code: &Code, handshake_hash: &[u8; 32], seed: &[u8; 32]) -> (Self, [u8; BODY_BYTES]) {
         let (started, element) = Started::new(SIDE_B, code, handshake_hash, seed);
         (Self(started), element)
     }
 
-    /// Takes the sender's element. There is nothing to be sent before the sender has confirmed.
+    /// Takes the sender's element. Nothing is sent until the sender has confirmed.
     ///
     /// # Errors
-    /// It is no element of the group.
+    /// Fails if the bytes are no element of the group.
     pub fn finish(self, element: &[u8; BODY_BYTES]) -> Result<AwaitSender, PairingError> {
         self.0.finish(SIDE_A, element).map(AwaitSender)
     }
 }
 
 impl AwaitSender {
-    /// Checks the sender's confirmation: this is where a guess is tested. Returns the receiver's, which cannot be had in
-    /// another way (`spec/pairing.md` \[pair-3\]).
+    /// Checks the sender's confirmation, which tests a guess. Only success returns the receiver's confirmation (`spec/pairing.md`
+    /// \[pair-3\]).
     ///
     /// # Errors
-    /// [`Refusal::WrongCode`].
+    /// Fails with [`Refusal::WrongCode`].
     pub fn verify(self, confirmation: &[u8; BODY_BYTES]) -> Result<[u8; BODY_BYTES], Refusal> {
         self.0.verify(SENDER_CONFIRMS, confirmation)?;
         Ok(self.0.confirmation(RECEIVER_CONFIRMS))
@@ -133,7 +133,7 @@ impl fmt::Debug for Started {
     }
 }
 
-/// The key that two sides with one code and one connection have in common, and others do not.
+/// Key shared by two sides with the same code and connection, and by nobody else.
 struct Agreed {
     key: Zeroizing<Vec<u8>>,
     handshake_hash: [u8; 32],
@@ -146,7 +146,7 @@ impl Agreed {
     }
 
     fn verify(&self, label: &[u8], confirmation: &[u8; BODY_BYTES]) -> Result<(), Refusal> {
-        // In constant time.
+        // The comparison takes constant time.
         hmac::verify(&self.mac_key(), &[label, &self.handshake_hash].concat(), confirmation)
             .map_err(|_| Refusal::WrongCode)
     }
@@ -162,7 +162,7 @@ impl fmt::Debug for Agreed {
     }
 }
 
-/// This workspace's generator under the traits which `spake2` knows.
+/// Adapter of this workspace's generator to the traits of `spake2`.
 struct SeededRandom(ChaCha20Rng);
 
 impl rand_core_06::RngCore for SeededRandom {

@@ -1,4 +1,4 @@
-//! The frames of a pairing: forty bytes each, whatever they say (`spec/pairing.md` §3).
+//! Frames of a pairing, forty bytes each (`spec/pairing.md` §3).
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -14,14 +14,14 @@ const ELEMENT: u8 = 1;
 const CONFIRM: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// A frame of either side.
+/// Frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Its element of the group.
+    /// Group element of the side.
     Element([u8; BODY_BYTES]),
-    /// Its confirmation.
+    /// Confirmation of the side.
     Confirm([u8; BODY_BYTES]),
-    /// Reason why it gives up; a number that this version need not know.
+    /// Reason to give up; the number may be unknown to this version.
     Refused(u8),
 }
 
@@ -55,7 +55,7 @@ impl Frame {
         }
     }
 
-    /// Reads the next frame. One that says that the peer gives up is an error.
+    /// Reads the next frame. A REFUSED frame is returned as an error.
     pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Self, PairingError> {
         let mut frame = [0; FRAME_BYTES];
         if let Err(error) = stream.read_exact(&mut frame).await {

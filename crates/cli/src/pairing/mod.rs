@@ -1,30 +1,27 @@
-//! Pairing: two people without keys, one of whom tells the other a short code, make sure that an encrypted connection is
-//! between the two of them (`spec/pairing.md`).
+//! Pairing: two people without keys authenticate an encrypted connection by a short code that one tells the other (`spec/pairing.md`).
 //!
-//! The connection is a sealed one in which, most often, neither side knows the other's key: nobody can listen, but anybody
-//! could be at the far end, or in the middle with a session towards each of the two. Which Noise pattern it was opened with
-//! does not matter: all that is used of it is its handshake hash. The code, about 22 bits, proves which peer has it: by SPAKE2, which turns a short common secret into a long one without letting anybody test guesses offline,
-//! and two confirmations under the long one.
+//! Usually neither side knows the other's key: nobody can eavesdrop, but the peer may be anybody, or a man in the middle with a session to
+//! each side. Any Noise pattern serves: pairing uses only its handshake hash. The code, about 22 bits, authenticates the peer by SPAKE2,
+//! which turns a short shared secret into a long one without permitting offline guesses, and by two confirmations under the long secret.
 //!
 //! # Why there is one guess in a run
 //!
-//! - The receiver's element y·B + pw·N is uniformly distributed whatever the code pw, so it tells nothing. The sender's is, too.
-//! - An attacker that poses as *sender* has put one guess into its element before it sees the receiver's, and can compute the key
-//!   for that guess only. It has to confirm first. If its guess is wrong, it learns just that: the receiver's
-//!   confirmation, with which it could test other guesses offline, is never made
-//!   ([`exchange::AwaitSender::verify`] is the only way to it). So it has as many guesses as [`OneTimeCode`] lets it.
-//! - An attacker that poses as *receiver* gets the sender's confirmation, and with it can test the guess that its own element was
-//!   made with. That is one for each time that the sender's user starts the command, and the user sees it fail.
-//! - A *man in the middle* has two sessions with different handshake hashes. The hash is in both identities, which go into the
-//!   key, and in both confirmations, so what one side says does not fit the other's session, even if both
-//!   codes are right. He is left with the two guesses above.
+//! - The receiver's element y·B + pw·N is uniformly distributed for any code pw, so it reveals nothing; likewise the sender's.
+//! - An attacker posing as *sender* commits to one guess in its element before it sees the receiver's, and can compute the key for that
+//!   guess only. It must confirm first. After a wrong guess it learns only that: the receiver's confirmation, which would permit offline
+//!   guesses, is never made (only [`exchange::AwaitSender::verify`] returns it). So [`OneTimeCode`] limits its guesses.
+//! - An attacker posing as *receiver* gets the sender's confirmation, and can test the one guess in its own element. That is one guess per
+//!   start of the sender's command, which visibly fails.
+//! - A *man in the middle* has two sessions with different handshake hashes. The hash is part of both identities, which enter the key, and
+//!   of both confirmations, so a confirmation of one session fails in the other even with the right code. Only the two guesses above
+//!   remain.
 //!
-//! Both sides learn if they are paired, except a receiver whose last frame is lost: it may believe so while the sender does
-//! not. Then nothing is sent, and the code is used up, so no harm is done.
+//! Both sides learn the result, except a receiver whose last frame is lost: it may believe itself paired while the sender does not. Then
+//! nothing is sent and the code is used up, so no harm is done.
 //!
-//! The crate `spake2` has not been audited, and does not wipe its secrets; they are of one run only. It accepts elements
-//! with a component of small order. Such a component adds one of eight known points to the common element, and none of
-//! what a peer that does not know pw lacks, so it gives no second guess.
+//! The crate `spake2` has not been audited and does not wipe its secrets, which are used for one run. It accepts elements with a
+//! small-order component. That component adds one of eight known points to the shared element, which does not help a peer without pw, so it
+//! permits no second guess.
 
 mod code;
 mod error;

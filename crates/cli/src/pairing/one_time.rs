@@ -1,4 +1,4 @@
-//! A code that is good for one success, a few wrong guesses and a while, however many peers try it at once.
+//! One-time code: valid for one success, a few wrong guesses and a limited time, over all concurrent peers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -8,13 +8,12 @@ use super::error::Refusal;
 use super::tally::GuessTally;
 use crate::limits::PAIRING_GUESSES_MAX;
 
-/// A receiver's code. Share it by reference or `Arc` between all connections that may try it.
+/// Code of a receiver, shared by all connections that may try it.
 ///
-/// A run takes one of the guesses when it begins, before anything is sent which depends on the code, and gives it back
-/// only if it ends before a confirmation came: such a run has told the peer nothing, and paths that lose connections
-/// must not cost guesses. So wrong guesses and runs under way are never more than [`PAIRING_GUESSES_MAX`] together, and
-/// runs side by side cannot guess more often than runs one by one. The same holds, over all codes of the receiver, for the
-/// [`GuessTally`].
+/// A run reserves a guess before it sends anything that depends on the code, and returns it only if the run ends before a confirmation
+/// arrives: such a run revealed nothing, and lossy paths must not cost guesses. Wrong guesses and running attempts together never exceed
+/// [`PAIRING_GUESSES_MAX`], so parallel runs gain no extra guesses. The [`GuessTally`] applies the same rule over all codes of the
+/// receiver.
 #[derive(Debug)]
 pub struct OneTimeCode {
     code: Code,
@@ -31,23 +30,23 @@ struct State {
 }
 
 impl OneTimeCode {
-    /// `code` is good until `expires`, see [`crate::limits::PAIRING_CODE_AGE_MAX`], and while `tally`, that of all the
-    /// receiver's codes, is not spent.
+    /// Makes `code` valid until `expires` (see [`crate::limits::PAIRING_CODE_AGE_MAX`]) and while `tally`, shared by all codes of the
+    /// receiver, has guesses left.
     #[must_use]
     pub fn new(code: Code, expires: Instant, tally: Arc<GuessTally>) -> Self {
         Self { code, expires, tally, state: Mutex::default() }
     }
 
-    /// Reason why the code is void, if it is: then nobody need wait for it.
+    /// Reason why the code is void; `None` while it is valid.
     #[must_use]
     pub fn void(&self, now: Instant) -> Option<Refusal> {
         self.why_void(&self.state(), now)
     }
 
-    /// Takes one of the guesses that are left.
+    /// Reserves one of the remaining guesses.
     ///
     /// # Errors
-    /// The code is void, or [`Refusal::Busy`]: all guesses left are being made.
+    /// Fails if the code is void, or with [`Refusal::Busy`] if other runs hold all remaining guesses.
     pub fn attempt(&self, now: Instant) -> Result<Attempt<'_>, Refusal> {
         let mut state = self.state();
         if let Some(refusal) = self.why_void(&state, now) {
@@ -70,12 +69,12 @@ impl OneTimeCode {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One run under way. Dropped without [`Attempt::settle`], it gives its guess back.
+/// Pairing run in progress. Dropped without [`Attempt::settle`], it returns its guess.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     one_time: &'a OneTimeCode,
@@ -83,16 +82,16 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The code to be guessed.
+    /// Code to compare with.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.one_time.code
     }
 
-    /// Uses the guess: `right` tells if the peer's confirmation was. `Ok` comes once in a code's life.
+    /// Uses the guess; `right` is the result of the peer's confirmation. `Ok` is returned once in a code's life.
     ///
     /// # Errors
-    /// [`Refusal::WrongCode`]; or the code has become void while this run was under way.
+    /// Fails with [`Refusal::WrongCode`], or if the code became void during the run.
     pub fn settle(mut self, right: bool, now: Instant) -> Result<(), Refusal> {
         let mut state = self.one_time.state();
         let void = self.one_time.why_void(&state, now);
@@ -113,7 +112,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        // `settle` has let the lock go by the time that its `self` is dropped: locals go before parameters.
+        // `settle` has released the lock when its `self` is dropped: locals are dropped before parameters.
         self.one_time.state().under_way -= 1;
         self.one_time.tally.end(self.wrong);
     }
@@ -187,7 +186,7 @@ mod tests {
         let (old, new) = (fresh(), fresh());
         let (first, second) = (old.attempt(now).unwrap(), new.attempt(now).unwrap());
         assert_eq!(new.attempt(now).err(), Some(Refusal::Busy), "the last two guesses are being made");
-        // Compared too late, it counts nonetheless: an expired code is no way to guess for nothing.
+        // A late comparison still counts: an expired code gives no free guesses.
         assert_eq!(first.settle(false, now + LIFE), Err(Refusal::Expired));
         assert!(!tally.is_spent());
         assert_eq!(second.settle(false, now), Err(Refusal::WrongCode));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against plain counters: begin, drop, wrong and right in any order.
+        /// Model test against plain counters: begin, drop, wrong and right in any order.
         #[test]
         fn no_order_of_events_tests_more_guesses(events in prop::collection::vec(0_u8..4, 0..60)) {
             let (code, now) = one_time();

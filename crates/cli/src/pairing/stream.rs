@@ -11,13 +11,12 @@ use super::frame::{Frame, MAGIC};
 use super::one_time::OneTimeCode;
 use crate::limits::PAIRING_RUN_MAX;
 
-/// Pairs, over an encrypted connection with this handshake hash, with the receiver that made `code`. `Ok` means: it has
-/// the same code, and its end of the connection is ours. The stream can then be used for anything else; after an
-/// error it must be closed (`spec/pairing.md` \[pair-4\]).
+/// Pairs as the sender with the receiver that made `code`, over an encrypted connection with this handshake hash. `Ok` proves that the
+/// receiver has the same code and that its end of the connection is the peer's. The stream is then free for other use; after an error it
+/// must be closed (`spec/pairing.md` \[pair-4\]).
 ///
 /// # Errors
-/// The codes differ, the receiver's is void, the peer does something else, or it takes longer than
-/// [`PAIRING_RUN_MAX`].
+/// Fails if the codes differ, the receiver's code is void, the peer violates the protocol, or [`PAIRING_RUN_MAX`] is exceeded.
 pub async fn pair_as_sender<S>(stream: &mut S, code: &Code, handshake_hash: &[u8; 32]) -> Result<(), PairingError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -29,13 +28,13 @@ where
     in_time(run).await
 }
 
-/// Pairs, over an encrypted connection with this handshake hash, with a sender that was told the code. `Ok` means: it has
-/// the same code, its end of the connection is ours, and the code is used up. The stream can then be used for anything
-/// else; after an error it must be closed. If the last frame cannot be written, the code is used up nonetheless. A sender that `has_paired`
-/// before and is wrong now is told that codes work once: most often it has the one that it used.
+/// Pairs as the receiver with a sender that was given the code, over an encrypted connection with this handshake hash. `Ok` proves that the
+/// sender has the same code and that there is no man in the middle; the code is then used up, even if the last frame cannot be written. The
+/// stream is then free for other use; after an error it must be closed. A wrong sender that `has_paired` before is told that codes work
+/// once: most likely it reused its old code.
 ///
 /// # Errors
-/// As [`pair_as_sender`].
+/// Fails as [`pair_as_sender`] does.
 pub async fn pair_as_receiver<S>(
     stream: &mut S,
     code: &OneTimeCode,
@@ -61,13 +60,13 @@ pub fn begins_with(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 
-/// Answer of a receiver without a code to a sender that asks for pairing. The stream must be closed then.
+/// Refuses a sender that asks for pairing, at a receiver without a code. The stream must then be closed.
 ///
 /// # Errors
-/// Always: [`Refusal::NoCode`].
+/// Always fails with [`Refusal::NoCode`].
 pub async fn decline<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<(), PairingError> {
     let run = async {
-        // Unread bytes would make the close a reset.
+        // Unread bytes would turn the close into a reset.
         let _element = Frame::read(stream).await?;
         explain(stream, Err(Refusal::NoCode.into())).await
     };
@@ -91,7 +90,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let peer_element = element_of(Frame::read(stream).await?)?;
-    // From here on a guess is taken; all that follows gives it back unless a confirmation was compared.
+    // The guess is reserved here; every error below returns it unless a confirmation was compared.
     let attempt = code.attempt(now())?;
     let (pairing, element) = ReceiverPairing::start(attempt.code(), handshake_hash, &*seed()?);
     let pairing = pairing.finish(&peer_element)?;
@@ -101,7 +100,7 @@ where
     Frame::Confirm(verified?).write(stream).await
 }
 
-/// Tells the peer why this side gives up, unless that was the peer's doing.
+/// Sends the peer the reason why this side gives up, unless the peer caused it.
 async fn explain<S>(stream: &mut S, outcome: Result<(), PairingError>) -> Result<(), PairingError>
 where
     S: AsyncWrite + Unpin,
@@ -112,7 +111,7 @@ where
         _ => return outcome,
     };
     if let Err(error) = Frame::Refused(reason as u8).write(stream).await {
-        // That the run failed is worth more than that the peer could not be told.
+        // The pairing error matters more than the failure to report it.
         tracing::debug!(%error, "the peer could not be told why the pairing failed");
     }
     outcome

@@ -1,14 +1,13 @@
-//! The wrong guesses over all codes of a receiver's life.
+//! Count of wrong guesses over all codes of a receiver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::PAIRING_WRONG_MAX;
 
-/// Counts for all codes that one receiver makes, whatever becomes of each: an attacker that guesses twice at every code and
-/// never voids one is stopped like any other. Share it by `Arc` between the codes.
+/// Counter over all codes that one receiver makes: an attacker that guesses twice at every code and never voids one is still stopped.
+/// Shared by `Arc` between the codes.
 ///
-/// As in [`super::OneTimeCode`], a run under way counts until it ends, so wrong guesses are never more than
-/// [`PAIRING_WRONG_MAX`].
+/// As in [`super::OneTimeCode`], a running attempt counts until it ends, so wrong guesses never exceed [`PAIRING_WRONG_MAX`].
 #[derive(Debug, Default)]
 pub struct GuessTally(Mutex<Counts>);
 
@@ -19,13 +18,13 @@ struct Counts {
 }
 
 impl GuessTally {
-    /// True if no guess will ever be left again.
+    /// True if no guess is left, for good.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.counts().wrong >= PAIRING_WRONG_MAX
     }
 
-    /// Takes a guess for a run, if one is left; to be followed by [`GuessTally::end`].
+    /// Reserves a guess for a run, if one is left; [`GuessTally::end`] must follow.
     #[must_use]
     pub(super) fn begin(&self) -> bool {
         let mut counts = self.counts();
@@ -34,7 +33,7 @@ impl GuessTally {
         left
     }
 
-    /// A run has ended, and has cost its guess if it was `wrong`.
+    /// Ends a run, which costs its guess if it was `wrong`.
     pub(super) fn end(&self, wrong: bool) {
         let mut counts = self.counts();
         counts.under_way -= 1;
@@ -42,7 +41,7 @@ impl GuessTally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

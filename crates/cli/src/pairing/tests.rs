@@ -1,4 +1,4 @@
-//! Pairings over streams in memory; the clock is tokio's paused one, so nothing waits.
+//! Tests: pairings over in-memory streams, on tokio's paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn refusal(outcome: &Result<(), PairingError>) -> Option<Refusal> {
     outcome.as_ref().err().and_then(PairingError::refusal)
 }
 
-/// Passes frames on, and remembers them.
+/// Forwards frames and records them.
 async fn relay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin) -> Vec<[u8; FRAME_BYTES]> {
     let (mut seen, mut frame) = (Vec::new(), [0; FRAME_BYTES]);
     while from.read_exact(&mut frame).await.is_ok() {
@@ -54,7 +54,7 @@ async fn relay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt +
     seen
 }
 
-/// A run through a relay: both outcomes, and the frames from the sender and from the receiver.
+/// Pairing through a relay: both outcomes, and the frames of the sender and of the receiver.
 async fn relayed(
     sender: (u64, [u8; 32]),
     receiver: (&OneTimeCode, [u8; 32]),
@@ -132,7 +132,7 @@ async fn a_man_in_the_middle_pairs_with_nobody() {
     assert_eq!((forth.len(), back.len()), (2, 2));
     // The receiver has not confirmed: its second frame refuses.
     assert_eq!(Frame::decode(&back[1]).unwrap(), Frame::Refused(Refusal::WrongCode as u8));
-    // The same relay within one session changes nothing, so it was the hash that made the difference.
+    // The same relay within one session succeeds, so only the hash made the difference above.
     let ([sent, received], _) = relayed((5, H), (&one_time, H)).await;
     assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
 }
@@ -141,7 +141,7 @@ async fn a_man_in_the_middle_pairs_with_nobody() {
 async fn an_old_run_cannot_be_replayed_to_either_side() {
     let ([sent, received], [forth, back]) = relayed((5, H), (&one_time(5), H)).await;
     assert!(sent.is_ok() && received.is_ok());
-    // A new code of the same words, and even the same session: only the elements are fresh.
+    // A new code with the same words in the same session still has fresh elements.
     let again = one_time(5);
     let (mut near, mut far) = duplex(1000);
     near.write_all(&forth.concat()).await.unwrap();
@@ -177,7 +177,7 @@ async fn silence_ends_a_run_and_gives_its_guess_back() {
             near.write_all(&forth[..frames].concat()).await.unwrap();
             pair_as_receiver(&mut far, &one_time, &H, false).await
         });
-        // Side by side: each has begun before the first ends.
+        // The runs are concurrent: each starts before the first ends.
         let (started, mut runs) = (Instant::now(), runs);
         let (first, second, third) = (runs.next().unwrap(), runs.next().unwrap(), runs.next().unwrap());
         let outcomes: [_; PAIRING_GUESSES_MAX as usize] = tokio::join!(first, second, third).into();
@@ -211,7 +211,7 @@ async fn something_else_at_the_far_end_is_said() {
             },
             "malformed",
         ),
-        // y = 2 is on no point of the curve ([pair-2]).
+        // y = 2 is no point of the curve ([pair-2]).
         (
             Frame::Element({
                 let mut body = [0; 32];
@@ -249,7 +249,7 @@ fn equal_seeds_give_equal_elements_and_confirmations_have_a_direction() {
     let answer = receiver.verify(&confirmation).unwrap();
     assert_ne!(answer, confirmation);
     assert_eq!(sender.verify(&answer), Ok(()));
-    // A confirmation sent back to its author is none.
+    // A reflected confirmation is refused.
     let (sender, _) = SenderPairing::start(&code(5), &H, &[1; 32]);
     let (sender, confirmation) = sender.finish(&from_receiver).unwrap();
     assert_eq!(sender.verify(&confirmation), Err(Refusal::WrongCode));

@@ -1,7 +1,7 @@
-//! The words of pairing codes.
+//! Word list of pairing codes.
 
-/// 256 short English words which are common, easily spelt and told apart on a bad line: no two differ by one letter
-/// alone. Sorted. The list is part of what two versions of this program must agree on: never change it.
+/// 256 short English words, common, easy to spell and distinct on a bad telephone line: no two differ by one letter. Sorted. Two versions
+/// of the program must agree on the list: never change it.
 #[rustfmt::skip] // as a block, not one word a line
 pub(super) const WORDS: [&str; 256] = [
     "acorn", "admiral", "airport", "album", "almond", "amber", "anchor", "antler", "apple", "apron", "archer",

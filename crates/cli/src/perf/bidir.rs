@@ -1,5 +1,5 @@
-//! Measurements of both directions at the same time, `perf client --bidir`. The data of each direction has streams of its own. Counts, figures and
-//! ends of both share the first stream, which has one reader and one writer on each side.
+//! Bidirectional measurements, `perf client --bidir`. Each direction has its own data streams. Counts, statistics and ends of both share
+//! the first stream, which has one reader and one writer on each side.
 
 mod account;
 mod both;
@@ -22,11 +22,11 @@ use super::{Side, sink, source};
 use crate::limits::PERF_TAIL_MAX;
 use crate::session_error::SessionError;
 
-/// Sends and receives as asked until the data of both directions is counted, over streams `beside` the first one. `on_counts` hears the counts of
-/// every report interval.
+/// Sends and receives as requested until the data of both directions is counted, over streams `beside` the first one. `on_counts` receives
+/// the counts of every report interval.
 ///
 /// # Errors
-/// The connection broke or the peer left the protocol, before both directions were counted.
+/// Fails if the connection breaks or the peer violates the protocol before both directions are counted.
 pub async fn measure<T: Transport>(
     handle: &Handle<T>,
     reader: BufReader<Handle<T>>,
@@ -49,7 +49,7 @@ pub async fn measure<T: Transport>(
     let worked = tokio::select! {
         biased;
         () = account.counted() => {
-            // The figures become exact when all is acknowledged; the counts stand whether or not that comes to pass.
+            // Statistics become exact when all data is acknowledged; the counts are final already.
             timeout(PERF_TAIL_MAX, &mut work).await.unwrap_or(Err(SessionError::Silent { seconds: PERF_TAIL_MAX.as_secs() }))
         }
         worked = &mut work => worked,
@@ -65,7 +65,7 @@ pub async fn measure<T: Transport>(
     }
 }
 
-/// Runs both to their ends. The error of `own` stands unless the peer says why it has broken off.
+/// Runs both futures to completion. The error of `own` wins unless the peer gives its reason.
 async fn together(
     own: impl Future<Output = Result<(), SessionError>>,
     heard: impl Future<Output = Result<(), SessionError>>,
@@ -86,7 +86,7 @@ async fn together(
     }
 }
 
-/// Sends this side's data, until the peer has all of it.
+/// Sends this side's data until the peer has all of it.
 async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), SessionError> {
     let filled = source::streams::fill_all(account.handle, beside, account.request, &account.progress).await;
     filled.map_err(SessionError::Connection)?;
@@ -95,7 +95,7 @@ async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> R
     Ok(())
 }
 
-/// Counts the peer's data, up to its end on every stream.
+/// Counts the peer's data until every stream has ended.
 async fn absorb<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), SessionError> {
     sink::streams::count_all(beside, account.request.streams, &account.tally).await?;
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };

@@ -28,7 +28,7 @@ use crate::session_error::SessionError;
 /// Runs one measurement and prints it.
 ///
 /// # Errors
-/// The server cannot be reached, is not the right one, or does not admit this side; or the measurement broke.
+/// Fails if the server cannot be reached, is not the right one, or refuses this side; or if the measurement breaks.
 pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if let Some(request) = messages_asked(&args) {
         return run_messages(args, request).await;
@@ -67,7 +67,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects, and says how.
+/// Connects, and prints the connection's protection.
 async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
     args.path.begin_recording(qlog::Side::Client)?;
     net::announce(&args.path, args.json);
@@ -78,7 +78,7 @@ async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
     Ok(connected)
 }
 
-/// Runs one measurement of both directions and prints it.
+/// Runs a bidirectional measurement and prints it.
 async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     let request = prepare(&mut args)?;
     let Connected { stream, peer, contact } = connect(&mut args).await?;
@@ -111,7 +111,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last line of the text output.
+/// Last line of the text output.
 fn total(measured: &Measured, streams: u16) -> String {
     let streams = if streams > 0 { format!("  {streams} streams") } else { String::new() };
     format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))
@@ -127,7 +127,7 @@ fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     Some(messages::Request { reverse, bytes, every, duration, worth })
 }
 
-/// Runs one measurement of messages and prints it.
+/// Runs a message measurement and prints it.
 async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
     args.path.messages = true;
     let Connected { stream, peer, contact } = connect(&mut args).await?;
@@ -152,10 +152,10 @@ async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> a
     Ok(())
 }
 
-/// A measurement of messages, after connecting; `on_figures` hears the counts as they come.
+/// Message measurement on an open connection; `on_figures` receives the current counts.
 ///
 /// # Errors
-/// The connection broke, the server left the protocol, or takes no messages.
+/// Fails if the connection breaks, or the server violates the protocol or takes no messages.
 pub async fn messages_session<T: Transport>(
     connection: T,
     request: &messages::Request,
@@ -168,7 +168,7 @@ pub async fn messages_session<T: Transport>(
     of_messages::measure(&handle, reader, (request, Side::Client), on_figures).await
 }
 
-/// Says what is wanted, and waits for the server's preamble.
+/// Sends the request and waits for the server's preamble.
 async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, SessionError> {
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut writer = handle.clone();
@@ -180,10 +180,10 @@ async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufRea
     Ok(reader)
 }
 
-/// Turns the arguments into a request, and hands the parameters to the settings of the path, from which connections are made.
+/// Converts the arguments to a request, and copies the parameters to the path settings for new connections.
 pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     let parameters = args.parameters.parameters()?;
-    // The counts, too, would be encoded as the first block.
+    // The counts too would be encoded as the first block.
     anyhow::ensure!(
         !(args.reverse && parameters.is_coding_off()),
         "with --reverse the server sends: start it with --set coding=0, and give --set decoding=0 here"
@@ -191,23 +191,23 @@ pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     let raw = parameters.is_coding_off() || parameters.is_decoding_off();
     args.path.parameters = parameters;
     let streams = if args.streams > 1 || args.bidir { args.streams } else { 0 };
-    // The sending side opens them.
+    // The sending side opens the streams.
     args.path.peer_streams = if args.reverse || args.bidir { streams } else { 0 };
     let direction = if args.bidir { Direction::Both } else { Direction::of(args.reverse) };
     Ok(Request { direction, raw, streams, duration: args.duration, bytes_max: args.bytes })
 }
 
-/// The part after connecting; `on_count` hears the counts as they come.
+/// One-way measurement on an open connection; `on_count` receives the current counts.
 ///
 /// # Errors
-/// The connection broke or the server left the protocol.
+/// Fails if the connection breaks or the server violates the protocol.
 pub async fn session<T: Transport>(
     connection: T,
     request: &Request,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, SessionError> {
     let handle = Handle::new(connection);
-    // Before the server can open streams.
+    // Accept streams before the server can open them.
     let streams = streams_for(&handle, request)?;
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -223,17 +223,17 @@ pub async fn session<T: Transport>(
     }
 }
 
-/// A measurement of both directions, after connecting; `on_counts` hears the counts as they come.
+/// Bidirectional measurement on an open connection; `on_counts` receives the current counts.
 ///
 /// # Errors
-/// The connection broke or has no streams, or the server left the protocol.
+/// Fails if the connection breaks or lacks streams, or the server violates the protocol.
 pub async fn both_session<T: Transport>(
     connection: T,
     request: &Request,
     on_counts: impl FnMut(&Both),
 ) -> Result<Both, SessionError> {
     let handle = Handle::new(connection);
-    // Before the server can open streams.
+    // Accept streams before the server can open them.
     let streams = streams_beside(&handle, request)?;
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -241,7 +241,7 @@ pub async fn both_session<T: Transport>(
     bidir::measure(&handle, reader, (request, Side::Client), streams, on_counts).await
 }
 
-/// Waits for the server to say that raw data follows.
+/// Waits for the server's announcement that raw data follows.
 async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), SessionError> {
     let mut body = Vec::new();
     match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
@@ -250,7 +250,7 @@ async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<()
     }
 }
 
-/// The measurement for programs. `total` is of all of it, each of `intervals` of its own time alone.
+/// JSON of the measurement: `total` covers all of it, each of `intervals` its own time.
 pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let mut object = of_direction(measured, intervals);
     object["peer"] = json!(peer);

@@ -1,4 +1,4 @@
-//! A measurement by intervals, for people and for programs.
+//! Measurement split into intervals, for text and JSON.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::limits::PERF_INTERVALS_MAX;
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
 
-/// Shortest interval that gets a line, s: four reports make a second, more or less.
+/// Shortest interval that gets a line, s: four reports last about a second.
 pub(super) const INTERVAL_S: f64 = 0.875;
 
-/// Shortest rest that gets one at the end, s.
+/// Shortest final interval that gets a line, s.
 const REST_S: f64 = 0.125;
 
-/// One direction for programs.
+/// JSON of one direction.
 pub(super) fn of_direction(measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let intervals: Vec<_> = intervals
         .finished
@@ -45,21 +45,21 @@ fn of_path(measured: &Measured) -> serde_json::Value {
     })
 }
 
-/// Cuts a measurement into intervals of about a second. At most one per second of `PERF_DURATION_MAX` is kept.
+/// Splits a measurement into intervals of about a second; at most one per second of `PERF_DURATION_MAX` is kept.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     last: Measured,
-    /// The intervals, each behind its beginning, s.
+    /// Finished intervals, each with its start, s.
     finished: Vec<(f64, Measured)>,
 }
 
 impl Intervals {
-    /// Looks at an interim count; also at an old one, while nothing is heard.
+    /// Processes an interim count, which is an old one while the peer is silent.
     pub(super) fn advance(&mut self, now: &Measured) -> Option<String> {
         if now.seconds - self.last.seconds >= INTERVAL_S {
             return Some(self.cut(now));
         }
-        // Without a count there is no interval, and a line nonetheless.
+        // Without a new count there is no interval, but still a line.
         let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
         let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
         is_due.then(|| {
@@ -68,7 +68,7 @@ impl Intervals {
         })
     }
 
-    /// Closes the last interval, unless the one before ended just now.
+    /// Ends the last interval, unless the previous one has just ended.
     pub(super) fn finish(&mut self, end: &Measured) -> Option<String> {
         (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
     }

@@ -1,4 +1,4 @@
-//! `dfcp perf local`: what this machine can do, with both ends of a connection in this program, and what sealing costs.
+//! `dfcp perf local`: both ends of a connection in one process, to show this machine's limits and the cost of encryption.
 
 mod measure;
 mod table;
@@ -11,10 +11,10 @@ use crate::args::PerfLocalArgs;
 use crate::output;
 use crate::units::{human_duration, human_rate};
 
-/// Runs all rounds and prints what they measured.
+/// Runs all rounds and prints their results.
 ///
 /// # Errors
-/// The system gives no sockets, or a connection to ourselves broke or stalled.
+/// Fails if no socket can be opened, or a loopback connection breaks or stalls.
 pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
     let protections = protections(&args.cipher).await?;
     if !args.json {
@@ -39,7 +39,7 @@ pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Protections that one round measures, in this order: the ciphers, each once, and none.
+/// Variants measured in one round, in this order: each cipher once, then plaintext.
 async fn protections(asked: &[Cipher]) -> anyhow::Result<Vec<Protection>> {
     let mut ciphers: Vec<Cipher> = Vec::new();
     for &cipher in asked {
@@ -81,7 +81,7 @@ fn print(args: &PerfLocalArgs, measured: &[Figures]) {
 }
 
 impl Protection {
-    /// As RFCs write a cipher.
+    /// Name of the cipher in RFCs.
     const fn name(self) -> &'static str {
         match self {
             Self::Sealed(cipher) => dfcp_files::cipher_name(cipher),

@@ -20,19 +20,19 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::session_error::SessionError;
 
-/// The messages of the connection.
+/// Session of the connection, which carries the messages.
 ///
 /// # Errors
-/// A classic one has none.
+/// Fails on a classic connection, which has no messages.
 pub fn session<T: Transport>(handle: &Handle<T>) -> Result<Session, SessionError> {
     let without = || SessionError::Unsuited("a classic connection has no messages: leave --messages away".to_owned());
     handle.messages().ok_or_else(without)
 }
 
-/// Sends or receives what was asked for, and counts. `on_figures` hears each count.
+/// Sends or receives messages as requested. `on_figures` receives each count.
 ///
 /// # Errors
-/// The connection broke, the peer left the protocol, or it takes no messages.
+/// Fails if the connection breaks, or the peer violates the protocol or takes no messages.
 pub async fn measure<T: Transport>(
     handle: &Handle<T>,
     reader: BufReader<Handle<T>>,
@@ -60,7 +60,7 @@ pub async fn measure<T: Transport>(
         if let Some(incoming) = incoming {
             while incoming.next().await.is_some() {}
         }
-        // The exchange tells how the session has ended.
+        // The exchange reports how the session ended.
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -73,7 +73,7 @@ pub async fn measure<T: Transport>(
     }
 }
 
-/// Sends the messages one after the other, each at its time.
+/// Sends the messages at their scheduled times.
 async fn emit(outgoing: &Outgoing, request: &Request) -> Result<(), MessageError> {
     let (started, mut number) = (Instant::now(), 0_u64);
     let mut message: Vec<u8> = Noise::new(1).take(request.bytes as usize).collect();
@@ -82,7 +82,7 @@ async fn emit(outgoing: &Outgoing, request: &Request) -> Result<(), MessageError
         if due > Instant::now() {
             sleep_until(due).await;
         }
-        // No two are the same.
+        // Every message is different.
         message.iter_mut().zip(number.to_be_bytes()).for_each(|(byte, of_number)| *byte = of_number);
         outgoing.offer(&message)?;
         number += 1;
@@ -90,7 +90,7 @@ async fn emit(outgoing: &Outgoing, request: &Request) -> Result<(), MessageError
     Ok(())
 }
 
-/// Cuts a measurement into intervals of about a second.
+/// Splits a measurement into intervals of about a second.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     last: Figures,
@@ -98,7 +98,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// A line of text, if one is due.
+    /// Text line, if one is due.
     pub(super) fn advance(&mut self, now: &Figures) -> Option<String> {
         if now.silence >= SILENCE_SHOWN && now.in_time == self.last.in_time && now.offered == self.last.offered {
             return (now.silence - self.last.silence.min(now.silence) >= SILENCE_SHOWN / 3).then(|| {
@@ -118,7 +118,7 @@ impl Intervals {
     }
 }
 
-/// All of it, for programs.
+/// JSON of the measurement.
 pub(super) fn summary(peer: &str, request: &Request, figures: &Figures, intervals: &Intervals) -> serde_json::Value {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     json!({

@@ -1,4 +1,4 @@
-//! `dfcp perf`: how fast a path is, as counted by the side that receives. Specified in `spec/file-transfer.md`.
+//! `dfcp perf`: throughput of a path, as counted by the receiving side. Specified in `spec/file-transfer.md`.
 
 pub mod bidir;
 pub mod client;
@@ -29,30 +29,30 @@ use crate::session_error::SessionError;
 /// Role of this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It has asked.
+    /// Side that sends the request.
     Client,
-    /// It was asked.
+    /// Side that answers the request.
     Server,
 }
 
-/// A measurement, so far or at its end.
+/// Result of a measurement, so far or final.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Bytes that reached the receiving side in this time.
+    /// Bytes that reached the receiving side.
     pub bytes: u64,
-    /// Time since its first byte, s: until the time was up, or until the last byte if the sender had no more.
+    /// Time since the first byte, s: up to the end of the measurement, or to the last byte if the sender ran out of data.
     pub seconds: f64,
-    /// The path as the sending side knows it, with the counts of this time.
+    /// Sending side's path statistics, with counts of this interval.
     pub path: Option<PathSample>,
-    /// Losses of this time by their cause, as an automatic rate has judged them.
+    /// Losses of this interval by cause, as judged by automatic rate control.
     pub losses: Option<Losses>,
-    /// Time since the peer was last heard, while the measurement runs.
+    /// Current silence of the peer, during the measurement.
     #[serde(skip)]
     pub silence: Duration,
 }
 
 impl Measured {
-    /// Bits of the application per second.
+    /// Goodput in bits per second.
     pub fn goodput_bps(&self) -> f64 {
         if self.seconds > 0.0 { 8.0 * self.bytes as f64 / self.seconds } else { 0.0 }
     }
@@ -73,13 +73,13 @@ impl Measured {
         self.path.and_then(|path| path.found)
     }
 
-    /// All of it, to its end.
+    /// Result from the start to the end.
     #[must_use]
     pub fn whole(self) -> Self {
         Self { losses: self.found().and_then(|found| found.losses()), ..self }
     }
 
-    /// A line for people: amount, goodput and path; with everything sent in `total`, at the end.
+    /// Text line: amount, goodput and path; with `total`, also everything sent.
     pub fn describe(&self, total: bool) -> String {
         let amount = crate::units::human_bytes(self.bytes);
         let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));
@@ -100,18 +100,18 @@ impl Measured {
     }
 }
 
-/// The streams which carry the data, if the request asks for some.
+/// Streams that carry the data; `None` if the request names none.
 ///
 /// # Errors
-/// The connection has no streams.
+/// Fails if the connection lacks streams.
 fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Arc<dyn Streams>>, SessionError> {
     if request.streams == 0 { Ok(None) } else { streams_beside(handle, request).map(Some) }
 }
 
-/// The streams beside the first one.
+/// Streams besides the first one.
 ///
 /// # Errors
-/// The connection has none.
+/// Fails if the connection lacks streams.
 fn streams_beside<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Arc<dyn Streams>, SessionError> {
     let flag = if request.direction == Direction::Both { "--bidir" } else { "--streams" };
     let without = || SessionError::Unsuited(format!("a classic connection has no streams: leave {flag} away"));

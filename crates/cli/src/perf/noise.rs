@@ -1,10 +1,10 @@
-//! Bytes that no link on the way can compress.
+//! Incompressible bytes.
 
-/// SplitMix64 (Steele, Lea, Flood 2014), one byte of each number.
+/// SplitMix64 (Steele, Lea, Flood 2014), of which each number gives one byte.
 pub(super) struct Noise(u64);
 
 impl Noise {
-    /// Noise that is the same for the same seed.
+    /// Generator with this seed.
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -30,10 +30,10 @@ use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
 use crate::{listening, net, output, qlog};
 
-/// Serves measurements until interrupted, or with `--once` one of an admitted client.
+/// Serves measurements until interrupted, or one with `--once`.
 ///
 /// # Errors
-/// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
+/// Fails if no client could be admitted or the address cannot be used; with `--once`, also if the measurement breaks.
 pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.parameters = args.parameters.parameters()?;
     args.path.peer_streams = PERF_STREAMS_MAX;
@@ -85,29 +85,29 @@ pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     Err(Interrupted(sentence.to_owned()).into())
 }
 
-/// The service that a client got, with its figures.
+/// Service that a client used, with its result.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Data.
+    /// One-way data.
     Data(Request, Box<Measured>),
-    /// Data in both directions.
+    /// Bidirectional data.
     Both(Request, Box<Both>),
     /// Messages.
     Messages(messages::Request, Box<Figures>),
 }
 
-/// One client: reads what it wants and does it, if a server with these `parameters` can.
+/// Serves one client: reads its request and fulfils it, if a server with these `parameters` can.
 ///
 /// # Errors
-/// The connection broke, the client left the protocol, or it asks for what this server was not started for.
+/// Fails if the connection breaks, the client violates the protocol, or the request needs other server parameters.
 pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Result<Outcome, SessionError> {
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    // The answer goes out together with the preamble: with Coding off, only the first block can be decoded.
+    // The answer is sent with the preamble: with Coding off, only the first block can be decoded.
     let mut answer = Service::Perf.preamble().to_vec();
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)? {
-        // An orderly end lets a client of another version read ours and say so.
+        // An orderly close lets a client of another version read this preamble and report it.
         close_with(handle, &answer).await;
         return Err(error.into());
     }
@@ -123,7 +123,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
         None => return Err(SessionError::PeerClosed),
     };
     let prepared = prepare(&handle, &request, parameters).and_then(|()| {
-        // Before the client can open streams, which it does when it has read our preamble.
+        // Accept streams before the client can open them, which it does after this preamble.
         streams_for(&handle, &request).map_err(|error| error.to_string())
     });
     let streams = match prepared {
@@ -151,7 +151,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
     Ok(Outcome::Data(request, Box::new(measured)))
 }
 
-/// One client that asks for messages.
+/// Serves one client that asks for messages.
 async fn serve_messages<T: Transport>(
     handle: Handle<T>,
     reader: BufReader<Handle<T>>,
@@ -170,7 +170,7 @@ async fn serve_messages<T: Transport>(
     Ok(Outcome::Messages(request, Box::new(figures)))
 }
 
-/// Writes the last answer and closes this direction in order. A client that is gone needs no telling.
+/// Writes the last answer and closes this direction orderly. Errors do not matter: the client is gone then.
 async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
     let farewell = async {
         writer.write_all(answer).await?;
@@ -179,8 +179,8 @@ async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
-/// Makes the connection ready for the request, or says why this server cannot serve it and what to do. Raw data is never
-/// decoded, because the server does not know the client's *Coding*.
+/// Prepares the connection for the request, or returns why this server cannot serve it, with advice. Raw data is never decoded, because the
+/// client's *Coding* is unknown here.
 fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Parameters) -> Result<(), String> {
     let unsuited = |why: &str| Err(why.to_owned());
     match request {
@@ -258,7 +258,7 @@ fn report(peer: &str, outcome: &Result<Outcome, SessionError>, json: bool) {
     }
 }
 
-/// One of both directions for programs.
+/// JSON of one of both directions.
 fn of_direction(measured: &Measured) -> serde_json::Value {
     json!({
         "measured": measured, "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),

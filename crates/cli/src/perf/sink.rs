@@ -1,5 +1,4 @@
-//! The side of a measurement which receives and counts, whether it is the client or the server. Its clock is the
-//! measurement's: it starts with the first byte of data.
+//! Receiving side of a measurement, client or server. Its clock, which starts at the first byte, is the measurement's.
 
 pub(super) mod streams;
 
@@ -21,11 +20,12 @@ use crate::limits::PERF_TAIL_MAX;
 use crate::path_frame::decode_path;
 use crate::session_error::SessionError;
 
-/// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
-/// `on_count` hears each interim count. The data comes over the streams `beside` the first one, if there are any. If the data is raw, decoding has been stopped: the first report, at once, says so.
+/// Counts received data for the requested duration, or until the peer ends, and reports to the peer. `on_count` receives each interim
+/// count. The data arrives on the streams `beside` the first one, if there are any. For raw data, decoding is stopped first, and an
+/// immediate report announces it.
 ///
 /// # Errors
-/// The connection broke or the peer left the protocol, before the time was up.
+/// Fails if the connection breaks or the peer violates the protocol before the time is up.
 pub async fn sink<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
@@ -43,7 +43,7 @@ pub async fn sink<T: Transport>(
         } else {
             absorb(&mut reader, &tally).await?;
         }
-        // Without a listener the final count is on its way already.
+        // If nobody listens, the final count has already been sent.
         let _ = ended_in.send(());
         Ok(())
     });
@@ -51,7 +51,7 @@ pub async fn sink<T: Transport>(
     let count = tokio::select! {
         counted = &mut report => {
             let count = counted?;
-            // The rest is not counted, but ends with the source's last figures.
+            // The rest is not counted, but ends with the source's last statistics.
             if !matches!(timeout(PERF_TAIL_MAX, &mut absorb).await, Ok(Ok(()))) {
                 tracing::debug!("the source did not come to its end");
             }
@@ -72,10 +72,10 @@ pub async fn sink<T: Transport>(
 pub(super) struct Tally {
     duration: Duration,
     bytes: u64,
-    /// Arrival of the first byte, and of the last one that counts.
+    /// Arrival times of the first byte and of the last counted one.
     span: Option<(Instant, Instant)>,
     is_ended: bool,
-    /// The peer's figures.
+    /// Peer's path statistics.
     pub(super) path: Option<PathSample>,
 }
 
@@ -84,8 +84,8 @@ impl Tally {
         self.span.map(|(first, _)| first + self.duration)
     }
 
-    /// The next full interval since the first byte (or before it, since `started`), at most the deadline. So interim
-    /// counts are those of whole intervals.
+    /// End of the current report interval, counted from the first byte (before it, from `started`), at most the deadline. Interim counts
+    /// therefore cover whole intervals.
     pub(super) fn report_due(&self, started: Instant) -> Instant {
         let now = Instant::now();
         let since = self.span.map_or(started, |(first, _)| first);
@@ -105,17 +105,17 @@ impl Tally {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the count.
     pub(super) fn end(&mut self, now: Instant) {
         self.is_ended = !self.is_time_up(now);
     }
 
-    /// Time since the last byte that counts, or before the first one since `started`.
+    /// Time since the last counted byte; before the first one, since `started`.
     pub(super) fn silence(&self, now: Instant, started: Instant) -> Duration {
         now - self.span.map_or(started, |(_, last)| last)
     }
 
-    /// Count to report to the peer now.
+    /// Count to report now.
     pub(super) fn count(&self, now: Instant) -> Count {
         let (first, last) = self.span.unwrap_or((now, now));
         let (stage, elapsed) = match self.is_ended {
@@ -127,11 +127,11 @@ impl Tally {
     }
 }
 
-/// A [`Tally`] which several tasks add to.
+/// [`Tally`] shared by several tasks.
 pub(super) struct Shared(Mutex<Tally>);
 
 impl Shared {
-    /// Nothing has come yet; what comes in `duration` from its first byte on counts.
+    /// Starts an empty count; bytes within `duration` of the first byte count.
     pub(super) fn new(duration: Duration) -> Self {
         Self(Mutex::new(Tally { duration, ..Tally::default() }))
     }
@@ -141,7 +141,7 @@ impl Shared {
     }
 }
 
-/// Tells the peer what has come, `at_once` if it waits for that, every now and then and finally; then closes our direction.
+/// Reports counts every interval and at the end, and immediately if `at_once`; then closes this direction.
 async fn report<T: Transport>(
     mut writer: Handle<T>,
     tally: &Shared,
@@ -153,7 +153,7 @@ async fn report<T: Transport>(
     let started = Instant::now();
     loop {
         let due = if std::mem::take(&mut at_once) { started } else { tally.lock().report_due(started) };
-        // Ending only between two reports: one cut in half would spoil the final one.
+        // End only between two reports: a truncated one would corrupt the final one.
         tokio::select! {
             biased;
             _ = &mut ended => {}
@@ -171,7 +171,7 @@ async fn report<T: Transport>(
         };
         timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(SessionError::Connection)?;
         if count.stage != Stage::Running {
-            // The peer has its answer or is gone: how the close fares changes nothing here.
+            // The peer has its answer or is gone: the result of the close changes nothing.
             if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
                 tracing::debug!("the connection was not closed in order");
             }
@@ -181,7 +181,7 @@ async fn report<T: Transport>(
     }
 }
 
-/// Takes frames up to the end; counts data as they come, not when a frame is complete.
+/// Reads frames to the end; counts data as they arrive, not per frame.
 async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let mut body = Vec::new();
@@ -205,7 +205,7 @@ async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared)
     }
 }
 
-/// Counts everything up to the end of the stream as data.
+/// Counts all bytes of the stream as data.
 async fn absorb_raw<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     loop {

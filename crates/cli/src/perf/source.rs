@@ -1,4 +1,4 @@
-//! The side of a measurement which sends, whether it is the client or the server.
+//! Sending side of a measurement, client or server.
 
 pub(super) mod streams;
 
@@ -21,21 +21,21 @@ use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 use crate::path_frame::encode_path;
 use crate::session_error::SessionError;
 
-/// Body of a data frame, bytes: what the source can be late by when the time is up.
+/// Body of a data frame, bytes: the overshoot when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// Interval at which the source checks the acknowledgements while it waits for them.
+/// Interval at which the source polls for acknowledgements.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Loss and round-trip time assumed until they are known: high, so that a measurement is not held back by them.
+/// Loss assumed until it is measured, as the RTT is: high, so that they do not throttle the measurement.
 const LOSS_ASSUMED: f64 = 0.5;
 const RTT_ASSUMED_MS: f64 = 1000.0;
 
-/// Sends as asked until the peer says that the time is up, over the streams `beside` the first one, if there are any, and listens to what it counts. `on_count` hears each interim
-/// count.
+/// Sends as requested until the peer ends the measurement, over the streams `beside` the first one, if any, and reads the peer's counts.
+/// `on_count` receives each interim count.
 ///
 /// # Errors
-/// The connection broke or the peer left the protocol, before the peer's final count came.
+/// Fails if the connection breaks or the peer violates the protocol before its final count.
 pub async fn source<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
@@ -56,7 +56,7 @@ pub async fn source<T: Transport>(
             counted = &mut listen => counted?,
             emitted = &mut emit => match emitted {
                 Ok(()) => listen.await?,
-                // The peer may have said why; if not, the error of the connection stands.
+                // Prefer the reason that the peer gives over the connection's error.
                 Err(error) => return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
                     Ok(Err(reason @ SessionError::Refused(_))) => Err(reason),
                     _ => Err(SessionError::Connection(error)),
@@ -64,7 +64,7 @@ pub async fn source<T: Transport>(
             },
         }
     };
-    // The figures become exact when all is acknowledged; the count stands whether or not that comes to pass.
+    // Statistics become exact when all data is acknowledged; the count is final already.
     progress.is_time_up.store(true, Ordering::Relaxed);
     let close = async {
         if !progress.is_closed.load(Ordering::Relaxed) {
@@ -81,28 +81,28 @@ pub async fn source<T: Transport>(
 /// State that the two directions share.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes of data in frames begun.
+    /// Bytes of data in frames started so far.
     data_bytes: AtomicU64,
     /// No data follows.
     pub(super) is_ended: AtomicBool,
-    /// All is written and confirmed.
+    /// Everything is written and confirmed.
     is_closed: AtomicBool,
-    /// The peer wants no more.
+    /// The peer has ended the measurement.
     pub(super) is_time_up: AtomicBool,
-    /// A count has come. The first one says that the peer is ready for data which it does not decode.
+    /// Signals a count from the peer. The first one means that the peer is ready for undecoded data.
     counted: Notify,
 }
 
 impl Progress {
-    /// True if the peer wants no more, or should have said so.
+    /// True if the peer has ended the measurement, or should have.
     fn is_over(&self, started: Instant, request: &Request) -> bool {
         self.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX
     }
 
-    /// Checks the peer's count against what was sent, and against the bytes of the count before it.
+    /// Checks the peer's count against the data sent, and against the previous count.
     ///
     /// # Errors
-    /// The peer cannot have counted this.
+    /// Fails if the count is impossible.
     pub(super) fn check(&self, count: &Count, before_bytes: u64, request: &Request) -> Result<(), ProtocolError> {
         let sent_bytes = self.data_bytes.load(Ordering::Relaxed);
         let is_sent = match count.stage {
@@ -122,7 +122,7 @@ impl Progress {
     }
 }
 
-/// Waits for `next`. Twice as long as it takes otherwise, and then as often as that, tells how long nothing has come.
+/// Waits for `next`. After twice the usual time, and then at each usual time, reports how long nothing has arrived.
 async fn meanwhile<F: Future>(next: F, mut tell: impl FnMut(Duration)) -> F::Output {
     let (since, mut ticks) = (Instant::now(), interval_at(Instant::now() + 2 * REPORT_INTERVAL, 2 * REPORT_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -136,7 +136,7 @@ async fn meanwhile<F: Future>(next: F, mut tell: impl FnMut(Duration)) -> F::Out
     }
 }
 
-/// Reads counts up to the final one, which must be possible.
+/// Reads the peer's counts up to the final one, and validates them.
 async fn listen<T: Transport>(
     handle: &Handle<T>,
     reader: &mut BufReader<Handle<T>>,
@@ -166,7 +166,7 @@ async fn listen<T: Transport>(
     }
 }
 
-/// A data frame whose body has this length, or the body alone if the data is raw.
+/// Builds a data frame with a body of this length, or only the body for raw data.
 fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
     frame.clear();
     if raw {
@@ -176,10 +176,10 @@ fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
     }
 }
 
-/// Writes data until the peer says that the time is up or the bytes are used up, then the end.
+/// Writes data until the peer ends the measurement or the bytes are used up, then the end.
 async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     if request.raw {
-        // Data that come before the peer has switched Decoding off are decoded, at the codec's cost and maybe into garbage.
+        // Data that arrives before the peer stops decoding is decoded, at the codec's cost and possibly into garbage.
         progress.counted.notified().await;
     }
     let started = Instant::now();
@@ -195,7 +195,7 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
             continue;
         }
         if left_bytes < FRAME_BYTES as u64 {
-            // The last one; less than the limit, so the conversion holds.
+            // Last frame: the rest is below the limit, so the conversion succeeds.
             data_frame(usize::try_from(left_bytes).unwrap_or(FRAME_BYTES), request.raw, &mut frame);
         }
         let body_bytes = left_bytes.min(FRAME_BYTES as u64);
@@ -210,7 +210,7 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
     end(handle, request, progress).await
 }
 
-/// Says that no data follows, with the last figures, and closes this direction.
+/// Sends the end marker and the last statistics, and closes this direction.
 async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     progress.is_ended.store(true, Ordering::Relaxed);
     let mut control = Vec::new();
@@ -229,8 +229,8 @@ async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &
     Ok(())
 }
 
-/// True if the unacknowledged data exceed what keeps the path full, so that what follows the data is not stuck behind a long queue. Never
-/// where the transport keeps no figures.
+/// True if unacknowledged data exceeds the need of the path, so that the end is not delayed by a long queue. Always false if the transport
+/// keeps no statistics.
 fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: Duration) -> bool {
     handle.path_sample().is_some_and(|path| {
         let ahead_bytes = written_bytes.saturating_sub(path.bytes_acknowledged);
@@ -238,8 +238,8 @@ fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: D
     })
 }
 
-/// Bytes that keep a path full which has taken this in `elapsed`: those under way and those waiting for repair, at heavy loss for eight
-/// round trips, and for a report interval those waiting to be sent.
+/// Limit of unacknowledged bytes for a path that has carried this in `elapsed`: the flight, data awaiting repair (eight round trips at
+/// heavy loss), and the send queue of one report interval.
 fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
     let rate_bytes_s = path.ip_bytes_sent as f64 / elapsed.as_secs_f64().max(1e-3);
     let round_trips = 2.0 + 12.0 * path.loss.unwrap_or(LOSS_ASSUMED).min(LOSS_ASSUMED);
@@ -247,7 +247,7 @@ fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
     ((rate_bytes_s * span_s) as u64).max(PERF_AHEAD_BYTES_MIN)
 }
 
-/// Waits until all that was written is acknowledged, so that the figures sent next are final; not for ever.
+/// Waits, with a time limit, until all data is acknowledged and the statistics are final.
 async fn settle<T: Transport>(handle: &mut Handle<T>, progress: &Progress, request: &Request) -> std::io::Result<()> {
     handle.flush().await?;
     let started = Instant::now();

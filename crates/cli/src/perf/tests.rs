@@ -42,7 +42,7 @@ fn data_of(served: Outcome) -> (Request, Measured) {
     (request, *measured)
 }
 
-/// Ends by its bytes, far before its duration.
+/// Request that ends by its bytes, far before its duration.
 fn request(reverse: bool, bytes: u64) -> Request {
     let (direction, duration) = (Direction::of(reverse), Duration::from_secs(3600));
     Request { direction, raw: false, streams: 0, duration, bytes_max: Some(bytes) }
@@ -125,7 +125,7 @@ fn goodput_counts_bits_over_the_receivers_time() {
 
 #[test]
 fn intervals_count_their_own_time_and_add_up_to_the_total() {
-    // Sums at the end of each second, of which the third brought nothing.
+    // Totals at the end of each second; the third one delivered nothing.
     let at = |second: u64, sent: u64| Measured {
         bytes: 1000 * sent,
         seconds: second as f64,
@@ -166,7 +166,7 @@ fn intervals_count_their_own_time_and_add_up_to_the_total() {
     assert_eq!((of("/bytes"), &object["bytes"]), (vec![1e6, 3e6, 0.0, 5e5], &4_500_000.into()));
 }
 
-/// A server which answers with `claims` before anything was sent.
+/// Client whose server answers with `claims` before any data is sent.
 fn believed(claims: &[Count]) -> Result<Measured, SessionError> {
     let request = request(false, 1000);
     let (here, mut there) = duplex(100);
@@ -210,7 +210,7 @@ fn counts_do_not_shrink_and_do_not_outlast_the_measurement() {
                 .iter()
                 .chain([&Count { stage: Stage::Ended, ..claims[1] }])
                 .for_each(|claim| claim.encode(&mut says));
-            // A client which has found out enough does not listen any more.
+            // A client that has detected the lie stops reading.
             let _ = there.write_all(&says).await;
         };
         let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
@@ -221,8 +221,8 @@ fn counts_do_not_shrink_and_do_not_outlast_the_measurement() {
     }
 }
 
-/// The writing end of a path which takes a block of 10 kB every 10 ms (8 Mbit/s) from a send buffer without limit, and
-/// acknowledges it at once. Everything happens in the time of a paused clock.
+/// Writing end of a path that takes a block of 10 kB every 10 ms (8 Mbit/s) from an unlimited send buffer, and acknowledges it at once, on
+/// a paused clock.
 struct Slow {
     reader: DuplexStream,
     buffer: mpsc::UnboundedSender<Vec<u8>>,
@@ -238,11 +238,11 @@ struct SlowState {
 
 impl Slow {
     const BLOCK_BYTES: usize = 10_000;
-    /// Rate that the path was found to carry.
+    /// Rate that the path was measured to carry.
     const CARRIED_BPS: u64 = 4_963_000;
     const RATE_BPS: f64 = 8e6;
 
-    /// The end, and a transport which its peer can have.
+    /// Creates the end, a transport for its peer, and the shared state.
     fn new() -> (Self, DuplexStream, Arc<SlowState>) {
         let (reader, there) = duplex(1_000_000);
         let (reader, writer) = tokio::io::split(reader);
@@ -265,7 +265,7 @@ impl Slow {
         let mut free_at = tokio::time::Instant::now();
         while let Some(write) = writes.recv().await {
             for block in write.chunks(Self::BLOCK_BYTES) {
-                // Exact times are summed, so that the timer's errors are not.
+                // Sum exact times, not the timer's errors.
                 free_at = free_at.max(tokio::time::Instant::now() - Duration::from_millis(2));
                 free_at += Duration::from_secs_f64(8.0 * block.len() as f64 / Self::RATE_BPS);
                 tokio::time::sleep_until(free_at).await;
@@ -349,15 +349,15 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
             (client.unwrap(), server.unwrap().1, state, started.elapsed())
         });
         let case = format!("reverse {reverse}, raw {raw}, {seconds} s: {client:?}");
-        // Without frames there is no place for the server's figures.
+        // Raw mode has no frame for the server's statistics.
         let path = if reverse && raw { server.path.filter(|_| client.path.is_none()) } else { client.path };
         let carried_bps = path.and_then(|path| path.carried_rate_bps);
         assert_eq!(carried_bps, Some(Slow::CARRIED_BPS), "{case}: whichever end sends, the client is told");
         assert_eq!((client.bytes, client.seconds), (server.bytes, seconds as f64), "{case}");
-        // The first block starts the clock, and is counted.
+        // The first block starts the clock and is counted.
         let expected_bps = Slow::RATE_BPS + 8.0 * Slow::BLOCK_BYTES as f64 / seconds as f64;
         assert!((client.goodput_bps() / expected_bps - 1.0).abs() < 0.01, "{case}");
-        // Little is under way at the end, so the end is near, and the figures are of all that was sent.
+        // With little data in flight, the end follows soon, and the statistics cover everything sent.
         let written_bytes = state.written_bytes.load(Ordering::Relaxed);
         assert!(state.ahead_bytes_max.load(Ordering::Relaxed) <= PERF_AHEAD_BYTES_MIN + 70_000, "{case}");
         assert!(took < Duration::from_secs(seconds + 2), "{case} took {took:?}");
@@ -456,7 +456,7 @@ fn lines_say_what_is_known() {
     assert!(!Measured { path: Some(little), ..known }.describe(true).contains("overhead"));
 }
 
-/// A measurement in either direction whose peer falls silent after the first second.
+/// Measurements in both directions whose peer falls silent after the first second.
 #[test]
 fn a_measurement_says_that_nothing_is_heard() {
     for reverse in [false, true] {
@@ -527,7 +527,7 @@ proptest! {
         encode_path(&path, &mut out);
         let decoded = decode_path(&out[HEADER_BYTES..]).unwrap();
         prop_assert_eq!(decoded, path);
-        // Nonsense from a peer is shown as some share, and overflows nothing.
+        // Nonsense from a peer is displayed without overflow.
         let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.whole().describe(true);
         prop_assert_eq!(rate_advice(&decoded).is_some(), carried_rate_bps.is_some());
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));

@@ -1,7 +1,7 @@
-//! Destination of the answers that come back through a pipe.
+//! Destination of datagrams that return through a pipe.
 //!
-//! UDP proves no address: a datagram that names somebody else as its source would lead a whole stream of answers there. So answers
-//! stay with one source until that has been silent for a while, and `--in-from` names the only one that there may be.
+//! UDP source addresses can be forged: a forged one could redirect a whole stream of answers. So answers stay with one source until it has
+//! been silent for a while, and `--in-from` fixes the only permitted source.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,20 +10,20 @@ use tokio::time::Instant;
 
 use crate::limits::PIPE_SOURCE_SILENCE;
 
-/// The source that `--in-from` names.
+/// Source that `--in-from` permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InFrom {
     /// Any port of this address.
     Address(IpAddr),
-    /// Any port of this address behind the interface of this number.
+    /// Any port of this address on the interface of this index.
     Behind(Ipv6Addr, u32),
-    /// This port of it, which gets answers from the beginning on.
+    /// This address and port, which gets answers from the beginning.
     Port(SocketAddr),
 }
 
 impl InFrom {
     fn is(self, from: SocketAddr) -> bool {
-        // An IPv4 address at a socket of both versions is a mapped one.
+        // A dual-stack socket reports IPv4 addresses as mapped.
         let same = |ip: IpAddr| ip.to_canonical() == from.ip().to_canonical();
         let behind = |interface: u32| matches!(from, SocketAddr::V6(from) if from.scope_id() == interface);
         match self {
@@ -56,24 +56,24 @@ impl std::fmt::Display for InFrom {
     }
 }
 
-/// Fate of a datagram that was taken in.
+/// Decision about a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It goes through the pipe.
+    /// The datagram is sent through the pipe.
     Carried,
-    /// It is dropped: it comes from where none is taken from.
+    /// The datagram is dropped: its source is not permitted.
     Dropped,
 }
 
-/// Destination of the answers.
+/// Tracker of the destination for answers.
 #[derive(Debug)]
 pub(super) struct Answers {
     only: Option<InFrom>,
-    /// The source that has answers, and when it was last heard.
+    /// Current destination, and the time it was last heard.
     present: Option<(SocketAddr, Instant)>,
-    /// This socket's own address.
+    /// Address of this socket.
     own: SocketAddr,
-    /// The address that had this socket's port last, and whether it is one of this machine.
+    /// Cached lookup: the last source with this socket's port, and whether it is a local address.
     looked_up: Option<(SocketAddr, bool)>,
 }
 
@@ -82,9 +82,9 @@ impl Answers {
         Self { only, present: None, own, looked_up: None }
     }
 
-    /// Notes that a datagram came from `from`.
+    /// Processes a datagram from `from`.
     pub(super) fn heard(&mut self, from: SocketAddr, now: Instant) -> Verdict {
-        // One in our own name would have our answers go round in a circle.
+        // A datagram with this socket's own address as source would loop the answers.
         if self.is_own(from) || self.only.is_some_and(|only| !only.is(from)) {
             return Verdict::Dropped;
         }
@@ -97,8 +97,8 @@ impl Answers {
         Verdict::Carried
     }
 
-    /// True for the address of this socket, which may be at all addresses of this machine. Linux drops a datagram from elsewhere that names
-    /// an IPv4 address of this machine as its source, and takes one that names an IPv6 address.
+    /// True if `from` is this socket's address, which may be bound to all local addresses. Linux drops a forged datagram with a local IPv4
+    /// source, but accepts one with a local IPv6 source.
     fn is_own(&mut self, from: SocketAddr) -> bool {
         if from.port() != self.own.port() || !self.own.ip().is_unspecified() {
             return from == self.own;
@@ -113,7 +113,7 @@ impl Answers {
         }
     }
 
-    /// Present destination of answers, if there is one.
+    /// Current destination of answers, if any.
     pub(super) fn to(&self) -> Option<SocketAddr> {
         match (self.only, self.own) {
             (Some(InFrom::Port(SocketAddr::V4(only))), SocketAddr::V6(_)) => {
@@ -125,7 +125,7 @@ impl Answers {
     }
 }
 
-/// True for an address of this machine: datagrams that it sends there come from there, too. Nothing is sent.
+/// True for an address of this machine, found by the routing table's source address. No packet is sent.
 fn is_of_this_machine(address: SocketAddr) -> bool {
     let source = || -> io::Result<IpAddr> {
         let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -133,11 +133,11 @@ fn is_of_this_machine(address: SocketAddr) -> bool {
         socket.connect(address)?;
         Ok(socket.local_addr()?.ip())
     };
-    // An unreachable address gets no answers either.
+    // An unreachable address cannot get answers anyway.
     address.ip().to_canonical().is_loopback() || source().is_ok_and(|source| source == address.ip())
 }
 
-/// True if an answer would reach one host, and one that wants it: source port 0 says that none is wanted (RFC 768).
+/// True if one host can be answered and wants it: source port 0 means no answer (RFC 768).
 fn can_be_answered(from: SocketAddr) -> bool {
     let is_of_many = match from.ip().to_canonical() {
         IpAddr::V4(ip) => ip.is_broadcast() || ip.is_multicast(),
@@ -163,7 +163,7 @@ mod tests {
         let mut answers = Answers::new(None, at(OWN));
         assert_eq!(answers.to(), None);
         let (player, stranger, start) = (at("192.0.2.7:1"), at("198.51.100.9:1"), Instant::now());
-        // 10 000 forged datagrams, while the source is heard now and then.
+        // 10 000 forged datagrams while the real source sends now and then.
         for ms in 0..10_000 {
             let now = start + Duration::from_millis(ms);
             if ms % 4_900 == 0 {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(answers.to(), Some(at("192.0.2.7:1")));
     }
 
-    /// Second review after the third: one forged datagram made the answers of `--in [::]:5004` go round in a circle.
+    /// Regression test: one forged datagram made the answers of `--in [::]:5004` loop.
     #[test]
     fn a_socket_at_all_addresses_is_known_by_each_of_them() {
         let now = Instant::now();

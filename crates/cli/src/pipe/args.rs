@@ -1,4 +1,4 @@
-//! The arguments of `dfcp pipe`.
+//! Arguments of `dfcp pipe`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
@@ -33,9 +33,9 @@ pub struct PipeArgs {
 /// The two ends of a pipe.
 #[derive(Debug, Subcommand)]
 pub enum PipeSide {
-    /// Take datagrams in here, and send them through the pipe
+    /// Read datagrams here and send them through the pipe
     Udp(PipeUdpArgs),
-    /// Wait for pipes, and hand on what comes out of them
+    /// Wait for pipes, and deliver their datagrams
     Serve(PipeServeArgs),
 }
 
@@ -53,10 +53,10 @@ for five seconds, or never with --in-from.
 
 When the connection breaks, it is opened again until you press Ctrl-C, unless it was opened with a code.")]
 pub struct PipeUdpArgs {
-    /// Port to take datagrams in at, which only programs of this machine reach, or an address with a port
+    /// Local UDP port to read from: a bare port binds to loopback; an address with a port is used as given
     #[arg(long = "in", value_name = "[ADDRESS:]PORT", value_parser = local_address)]
     pub input: String,
-    /// Take datagrams of this address alone, or of this port of it, which then gets answers even before it has sent anything
+    /// Accept datagrams from this address only, or from this address and port, which then gets answers even before it has sent
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = in_from)]
     pub in_from: Option<InFrom>,
     /// Address of `dfcp pipe serve`
@@ -65,10 +65,10 @@ pub struct PipeUdpArgs {
     /// Time after which a datagram is worthless at the other end, counted from its arrival here, such as 80ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Duration,
-    /// Percentage of datagrams that should arrive in time, 50 to 99.9999: a higher one costs more
+    /// Percentage of datagrams that should arrive in time, 50 to 99.9999: a higher one costs more bandwidth
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = target_ppm)]
     pub target: u32,
-    /// Order and time in which answers are handed on here
+    /// Order and timing of delivery on this side
     #[arg(long, value_enum, default_value_t = Order::Kept)]
     pub order: Order,
     /// The peers to trust.
@@ -82,7 +82,7 @@ pub struct PipeUdpArgs {
     pub json: bool,
 }
 
-/// An address, or one with a port.
+/// Parses an address, with or without a port.
 fn in_from(text: &str) -> Result<InFrom, String> {
     let expected = "expected an address such as 192.0.2.8 or 2001:db8::8, or one with a port such as 192.0.2.8:5006";
     let (host, port) = match (host_port(text), text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))) {
@@ -98,7 +98,7 @@ fn in_from(text: &str) -> Result<InFrom, String> {
         (Ok((IpAddr::V6(ip), Some(interface))), None) => Ok(InFrom::Behind(ip, interface)),
         (Ok((ip, _)), Some(port)) => Ok(InFrom::Port(SocketAddr::new(ip, port))),
         (Ok((ip, _)), None) => Ok(InFrom::Address(ip)),
-        // The address is one, and its interface is missing.
+        // The address is valid, but its interface does not exist.
         (Err(error), _) if bare.contains('%') => Err(error.to_string()),
         (Err(_), _) => Err(expected.to_owned()),
     }
@@ -113,19 +113,19 @@ Examples:
 
 Each pipe has a port of its own to --out, so that answers find their way back. Access control works as for `dfcp receive`.")]
 pub struct PipeServeArgs {
-    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    /// Port to listen on, at every local address, or at the given address or host name
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(PIPE_PORT), default_value_t = ListenArg::Anywhere(PIPE_PORT))]
     pub listen: ListenArg,
-    /// Address to hand datagrams on to
+    /// Address to deliver datagrams to
     #[arg(long = "out", value_name = "HOST:PORT", value_parser = host_port)]
     pub output: String,
-    /// Order and time in which datagrams are handed on
+    /// Order and timing of delivery
     #[arg(long, value_enum, default_value_t = Order::Kept)]
     pub order: Order,
-    /// End after one pipe
+    /// Exit after one pipe
     #[arg(long)]
     pub once: bool,
-    /// Pipes at once; other callers are told to come back
+    /// Limit on concurrent pipes; further callers are asked to retry later
     #[arg(long, value_name = "N", default_value_t = PIPE_CALLERS_DEFAULT, value_parser = crate::args::count)]
     pub max_pipes: usize,
     /// The peers to admit.

@@ -1,4 +1,4 @@
-//! The end which calls: `dfcp pipe udp`.
+//! Calling end: `dfcp pipe udp`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::session_error::SessionError;
 use crate::stop::Stop;
 use crate::{contact, output};
 
-/// Carries until it is told to stop. A connection that breaks is opened again.
+/// Carries datagrams until `stop`, and reconnects after a broken connection.
 pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
@@ -42,7 +42,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
-        // A code opens one connection. And what has never worked is to be mended first.
+        // A code opens one connection only, and a first failure needs the user.
         if !was_open || args.host.code.is_some() {
             return Err(error);
         }
@@ -69,7 +69,7 @@ async fn open_and_carry(args: &PipeUdpArgs, local: Arc<Local>, stop: &Stop, was_
     Ok(())
 }
 
-/// The part after connecting.
+/// Carries datagrams on an open connection.
 pub(super) async fn session<T: Transport>(
     connection: T,
     local: Arc<Local>,

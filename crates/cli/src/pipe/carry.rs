@@ -1,4 +1,4 @@
-//! Operation of an open pipe, the same at both ends.
+//! Operation of an open pipe, identical at both ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,27 +28,27 @@ pub(super) struct Carrying {
     pub(super) peer: String,
 }
 
-/// Datagrams that went through a pipe.
+/// Counts of a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Carried {
-    /// Messages sent from here.
+    /// Messages sent by this end.
     pub(super) sent: Figures,
-    /// Messages sent to here.
+    /// Messages sent to this end.
     pub(super) received: Figures,
-    /// Received messages that were dropped because their successors had been handed on.
+    /// Received messages dropped because later ones had been delivered.
     pub(super) overtaken: u64,
-    /// Received messages that no program here takes.
+    /// Received messages that no local program accepted.
     pub(super) refused: u64,
 }
 
-/// Losses of datagrams after they had come in time.
+/// Counts of datagrams lost after arriving in time.
 #[derive(Debug, Default)]
 struct HandedOn {
     overtaken: AtomicU64,
     refused: AtomicU64,
 }
 
-/// Carries datagrams both ways until this program is to `stop` or the peer has ended.
+/// Carries datagrams both ways until `stop`, or until the peer ends.
 pub(super) async fn carry<T: Transport>(
     handle: Handle<T>,
     reader: BufReader<Handle<T>>,
@@ -89,14 +89,14 @@ pub(super) async fn carry<T: Transport>(
     Ok(carried(&talk))
 }
 
-/// Sends what comes from the programs here, until something fails.
+/// Sends datagrams from local programs until an error.
 async fn take_in(local: &Local, outgoing: &Outgoing) -> SessionError {
     let mut buffer = vec![0; PIPE_DATAGRAM_BYTES_MAX];
     loop {
         match local.receive(&mut buffer).await {
             Ok(length) => {
                 if let Err(error) = outgoing.offer(buffer.get(..length).unwrap_or_default()) {
-                    // If the session has ended, the exchange tells why.
+                    // If the session has ended, the exchange reports why.
                     tracing::debug!(%error, "a datagram was not taken");
                     std::future::pending::<()>().await;
                 }
@@ -106,7 +106,7 @@ async fn take_in(local: &Local, outgoing: &Outgoing) -> SessionError {
     }
 }
 
-/// Hands on what comes through the pipe.
+/// Delivers datagrams from the pipe.
 async fn hand_on(local: &Local, incoming: &Incoming, carrying: &Carrying, handed_on: &HandedOn) {
     let mut release = Release::new(carrying.order, carrying.worth.within);
     loop {
@@ -125,7 +125,7 @@ async fn hand_on(local: &Local, incoming: &Incoming, carrying: &Carrying, handed
                     let took = message.waited + incoming.least_way();
                     release.push(Instant::now(), message.id, took, message.bytes);
                 }
-                // The exchange tells how the session has ended.
+                // The exchange reports how the session ended.
                 None => std::future::pending().await,
             },
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -133,7 +133,7 @@ async fn hand_on(local: &Local, incoming: &Incoming, carrying: &Carrying, handed
     }
 }
 
-/// Lines shown while a pipe is open.
+/// Periodic output of an open pipe.
 struct Shown<'a> {
     carrying: &'a Carrying,
     at: Instant,
@@ -166,7 +166,7 @@ impl Carried {
         }
     }
 
-    /// Lines for people: one for each direction with traffic, and one at least.
+    /// Text lines: one per direction with traffic, at least one.
     pub(super) fn lines(&self, peer: &str, total: bool) -> Vec<String> {
         let line = |direction: &str, figures: &Figures| {
             (figures.offered > 0).then(|| format!("{direction} {peer}: {}", figures.describe(total)))
@@ -183,7 +183,7 @@ impl Carried {
         if lines.is_empty() { vec![format!("{peer}: nothing to carry")] } else { lines }
     }
 
-    /// Says at the end what went through.
+    /// Prints the final counts.
     pub(super) fn tell(&self, peer: &str, json: bool) {
         if json {
             output::json(
@@ -195,5 +195,5 @@ impl Carried {
     }
 }
 
-/// Time that a caller waits before it tries again.
+/// Delay before a caller reconnects.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(1);

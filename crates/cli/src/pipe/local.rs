@@ -1,4 +1,4 @@
-//! The UDP sockets at both ends of a pipe.
+//! UDP sockets at the ends of a pipe.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,27 +12,27 @@ use tokio::time::Instant;
 use super::answers::{Answers, InFrom, Verdict};
 use crate::resolve::resolve;
 
-/// One end's socket.
+/// UDP socket of one end.
 #[derive(Debug)]
 pub(super) struct Local {
     socket: UdpSocket,
     peer: Peer,
 }
 
-/// Destination of the datagrams from the other end.
+/// Destination of datagrams from the other end.
 #[derive(Debug)]
 enum Peer {
-    /// The address that the socket is connected to, the only one that is heard.
+    /// Address that the socket is connected to; no other source is heard.
     Fixed(SocketAddr),
-    /// The source that sends here.
+    /// Source that sends to this socket.
     Heard(Mutex<Answers>),
 }
 
 impl Local {
-    /// Takes datagrams at `address`, of `only` that source if it names one, and answers the source which sends.
+    /// Binds to `address`; accepts datagrams from `only`, if given, and answers the current source.
     ///
     /// # Errors
-    /// It cannot be used, or the source can never send there.
+    /// Fails if the address cannot be used, or if `only` can never send to it.
     pub(super) async fn listen(address: &str, only: Option<InFrom>) -> anyhow::Result<Self> {
         let places = resolve(address).await.context("cannot take datagrams, choose another --in")?;
         let socket = UdpSocket::bind(&*places).await;
@@ -48,32 +48,32 @@ impl Local {
         Ok(Self { socket, peer: Peer::Heard(Mutex::new(Answers::new(only, own))) })
     }
 
-    /// Sends to `address`, and takes what comes back from there.
+    /// Connects a socket to `address`, for sending and receiving.
     ///
     /// # Errors
-    /// It has no address.
+    /// Fails if the name has no address or the socket cannot be connected.
     pub(super) async fn call(address: &str) -> anyhow::Result<Self> {
         let found = resolve(address).await.context("cannot hand datagrams on, check --out")?;
         let Some(&to) = found.first() else { bail!("{address} has no address, check the name in --out") };
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).await.context("cannot make a socket")?;
-        // Nobody else is heard.
+        // A connected socket hears no other source.
         socket.connect(to).await.with_context(|| format!("cannot send to {to}, check --out"))?;
         Ok(Self { socket, peer: Peer::Fixed(to) })
     }
 
-    /// Its address.
+    /// Local address of the socket.
     ///
     /// # Errors
-    /// The system's.
+    /// Passes on the system's error.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// The next datagram; returns its length.
+    /// Receives the next datagram; returns its length.
     ///
     /// # Errors
-    /// The system's, apart from what it tells of datagrams sent before.
+    /// Passes on the system's error, except errors of earlier sends.
     pub(super) async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket.recv_from(buffer).await {
@@ -88,7 +88,7 @@ impl Local {
         }
     }
 
-    /// True if a datagram from there goes through the pipe.
+    /// True if a datagram from `from` goes through the pipe.
     fn takes(&self, from: SocketAddr) -> bool {
         match &self.peer {
             Peer::Fixed(_) => true,
@@ -102,7 +102,7 @@ impl Local {
         }
     }
 
-    /// Sends a datagram on; `false` if there is no destination yet, or the system refuses it.
+    /// Sends a datagram; `false` if there is no destination yet, or the system refuses it.
     pub(super) async fn send(&self, datagram: &[u8]) -> bool {
         let (to, sent) = match &self.peer {
             Peer::Fixed(to) => (*to, self.socket.send(datagram).await),
@@ -119,6 +119,6 @@ impl Local {
 }
 
 fn lock(answers: &Mutex<Answers>) -> MutexGuard<'_, Answers> {
-    // Every change is complete before the lock is let go.
+    // Every change is complete before the lock is released.
     answers.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,10 +14,10 @@ use self::args::{PipeArgs, PipeSide};
 pub use self::release::Order;
 use crate::stop::Stop;
 
-/// Runs one end until it is told to stop.
+/// Runs one end until `stop`.
 ///
 /// # Errors
-/// Its addresses cannot be used; the peer cannot be reached or does not admit this side.
+/// Fails if an address cannot be used, or the peer cannot be reached or refuses this side.
 pub async fn run(args: PipeArgs, stop: Stop) -> anyhow::Result<()> {
     match args.side {
         PipeSide::Udp(args) => caller::run(args, stop).await,

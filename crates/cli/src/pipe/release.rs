@@ -1,4 +1,4 @@
-//! Times at which received datagrams are handed on: at once, in their order, or in their order and at their distances.
+//! Delivery times of received datagrams: at once, in order, or in order with their original spacing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use crate::limits::{PIPE_HELD_BYTES_MAX, PIPE_HELD_MAX};
 
-/// Order and time in which datagrams leave a pipe.
+/// Order and timing of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// In the order of sending: each waits for earlier ones until they come or their time is over
+    /// In sending order: each datagram waits for earlier ones until they arrive or expire
     Kept,
-    /// As they come: what had to be repaired is overtaken
+    /// As they arrive: repaired datagrams may be overtaken
     Any,
-    /// In the order of sending, each one deadline after it was sent, so that their distances are kept, too
+    /// In sending order, each one deadline after it was sent, which preserves the spacing
     Steady,
 }
 
-/// Datagrams that wait to be handed on. Messages are numbered in the order in which they were sent, without gaps.
+/// Queue of datagrams awaiting delivery. Messages are numbered in sending order, without gaps.
 #[derive(Debug)]
 pub(super) struct Release {
     order: Order,
@@ -27,20 +27,20 @@ pub(super) struct Release {
     /// Waiting datagrams, by number.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
-    /// Time after which nothing up to a number can come: both rise. A number without an entry has the time of the next one.
+    /// Time after which no datagram up to a number can arrive; both rise. A number without an entry has the time of the next entry.
     over: BTreeMap<u64, Instant>,
-    /// Entries of these that were visited.
+    /// Entries of `over` visited so far.
     #[cfg(test)]
     looked_at: u64,
-    /// The lowest number which may still be handed on.
+    /// Lowest number that may still be delivered.
     next: u64,
-    /// Datagrams that have been taken.
+    /// Datagrams received so far.
     came: u64,
     overtaken: u64,
 }
 
 impl Release {
-    /// A release of datagrams that are worth something `within` this time.
+    /// Creates a queue for datagrams that expire `within` this time.
     pub(super) fn new(order: Order, within: Duration) -> Self {
         Self {
             order,
@@ -56,8 +56,8 @@ impl Release {
         }
     }
 
-    /// Takes a datagram which came `now`, and took so long. One that comes after its successors have gone is dropped, unless any order
-    /// will do. Without room, the oldest leave early.
+    /// Queues a datagram that arrived `now`, after a latency of `took`. One behind its delivered successors is dropped, except with `Any`.
+    /// Without room, the oldest are delivered early.
     pub(super) fn push(&mut self, now: Instant, id: u32, took: Duration, bytes: Vec<u8>) {
         let number = if self.order == Order::Any { self.came } else { self.number(id) };
         if number < self.next {
@@ -72,9 +72,9 @@ impl Release {
         }
     }
 
-    /// Nothing before `number` can come after `over_at`: whatever was sent before it was over before it. So no time is later than that
-    /// of a higher number, and nothing waits for longer than its own. An entry that says no more than a higher one is not kept, so that each
-    /// datagram costs one entry, which goes once.
+    /// Records that nothing up to `number` can arrive after `over_at`: all earlier datagrams expire before it. Times therefore rise with
+    /// numbers, and no datagram waits beyond its own. Entries implied by a higher one are removed, so each datagram costs one insertion and
+    /// one removal.
     fn note_over(&mut self, number: u64, over_at: Instant) {
         if self.order != Order::Any {
             if self.over.range(number..).next().is_some_and(|(_, &at)| at <= over_at) {
@@ -96,12 +96,12 @@ impl Release {
         }
     }
 
-    /// The full number of a message id, which has 32 bits and wraps: the nearest to the next one expected.
+    /// Full number of a message id, whose 32 bits wrap: the candidate nearest to the expected one.
     fn number(&self, id: u32) -> u64 {
         self.next.saturating_add_signed(i64::from(id.wrapping_sub(self.next as u32) as i32))
     }
 
-    /// The next datagram that leaves `now`.
+    /// Next datagram to deliver `now`.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
         let is_full = self.held_bytes > PIPE_HELD_BYTES_MAX || self.held.len() > PIPE_HELD_MAX;
         if !is_full && self.next_timeout()? > now {
@@ -114,16 +114,16 @@ impl Release {
         Some(bytes)
     }
 
-    /// Time at which [`pop`](Self::pop) has something next; a time in the past means now.
+    /// Time at which [`pop`](Self::pop) returns a datagram next; a past time means now.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let (&number, _) = self.held.first_key_value()?;
         let (_, &over_at) = self.over.range(number..).next()?;
         let is_next = self.order == Order::Any || (self.order == Order::Kept && number == self.next);
-        // All messages have the same lifetime: at `over_at`, every earlier one has come or is too late.
+        // All messages have the same lifetime: at `over_at`, every earlier one has arrived or expired.
         Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
     }
 
-    /// Datagrams that were dropped because their successors had gone.
+    /// Number of datagrams dropped because later ones had been delivered.
     pub(super) fn overtaken(&self) -> u64 {
         self.overtaken
     }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(release.held.len(), PIPE_HELD_MAX);
     }
 
-    /// A peer chooses in which order and how late its datagrams come.
+    /// A peer chooses the order and lateness of its datagrams.
     #[test]
     fn a_datagram_costs_no_more_when_many_are_held() {
         for count in [100_u32, 60_000] {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any datagrams in any order: nothing twice, nothing out of order, and nothing held for longer than its time.
+        /// Random datagrams: none delivered twice, none out of order, none held beyond its time.
         #[test]
         fn order_is_kept_and_nothing_waits_for_ever(
             steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),

@@ -1,4 +1,4 @@
-//! The end which is called: `dfcp pipe serve`.
+//! Listening end: `dfcp pipe serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use crate::stats::StatsLine;
 use crate::stop::Stop;
 use crate::{listening, net, output};
 
-/// Serves pipes until it is told to stop, or with `--once` one.
+/// Serves pipes until `stop`, or one with `--once`.
 pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
-    // Its faults should be known before anybody calls.
+    // Detect an unusable output address before a caller connects.
     Local::call(&args.output).await?;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     args.path.begin_recording(Side::Server)?;
@@ -76,12 +76,12 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
             anyhow::ensure!(carried, "the pipe broke; see the message above and start it again");
             Ok(())
         }
-        // The orderly end, of pipes under way, too.
+        // An orderly end, even with open pipes.
         ServingEnd::Stopped { .. } => Ok(()),
     }
 }
 
-/// One pipe.
+/// Serves one pipe.
 pub(super) async fn session<T: Transport>(
     connection: T,
     (peer, output): (&str, &str),
@@ -95,7 +95,7 @@ pub(super) async fn session<T: Transport>(
     writer.flush().await.map_err(SessionError::Connection)?;
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Pipe)).await.map_err(silent)? {
-        // An orderly end lets a caller of another version read ours and say so.
+        // An orderly close lets a caller of another version read this preamble and report it.
         let _ = timeout(CLOSE_WAIT_MAX, writer.shutdown()).await;
         return Err(error.into());
     }

@@ -1,4 +1,4 @@
-//! Pipes over loopback. Waits are bounded only so that a failure ends.
+//! Tests: pipes over loopback. Timeouts only end a failing test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::messages::loopback::pair;
 use crate::session_error::SessionError;
 use crate::stop::Stop;
 
-/// A test which waits this long has failed.
+/// Timeout of a failing test.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LONG: Worth = Worth { within: Duration::from_secs(20), target_ppm: 999_000 };
 
@@ -37,7 +37,7 @@ async fn receive(socket: &UdpSocket) -> Vec<u8> {
     buffer
 }
 
-/// The served end, which hands on to `output`.
+/// Serving end, which delivers to `output`.
 fn serve(there: Stream, output: &UdpSocket, stop: Stop) -> impl Future<Output = Result<Carried, SessionError>> + use<> {
     let output = output.local_addr().unwrap().to_string();
     async move { server::session(there, ("here", &output), (Order::Kept, false), stop).await }
@@ -68,7 +68,7 @@ async fn datagrams_go_through_whole_and_answers_come_back() {
             assert_eq!(receive(&program).await, of_length(length + 1), "the answer of {} bytes", length + 1);
         }
     }
-    // A stranger that finds the port is not heard.
+    // A stranger that finds the port is ignored.
     socket().await.send_to(b"from a stranger", way_back.unwrap()).await.unwrap();
     player.send_to(b"last", way_back.unwrap()).await.unwrap();
     assert_eq!(receive(&program).await, b"last");
@@ -91,7 +91,7 @@ async fn answers_stay_with_the_source_whatever_strangers_send() {
     program.send_to(b"play", address).await.unwrap();
     let mut buffer = [0; 100];
     let (_, way_back) = timeout(PATIENCE, player.recv_from(&mut buffer)).await.unwrap().unwrap();
-    // As one with the stranger's address as its source, from any sender.
+    // Forged, as by any sender with the stranger's source address.
     stranger.send_to(b"x", address).await.unwrap();
     assert_eq!(receive(&player).await, b"x", "it is carried");
     for number in 0..100_u8 {
@@ -120,7 +120,7 @@ async fn only_the_named_source_is_heard() {
     ask.send(true).unwrap();
     assert_eq!(called.await.unwrap().unwrap().sent.offered, 1);
     served.await.unwrap().unwrap();
-    // A source of the other version of IP is never heard.
+    // A source of the other IP version can never be heard.
     let never = Local::listen("127.0.0.1:0", Some(InFrom::Address("2001:db8::1".parse().unwrap()))).await;
     assert!(never.unwrap_err().to_string().contains("--in-from"));
 }

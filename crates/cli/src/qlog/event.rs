@@ -1,4 +1,4 @@
-//! Events as a trace has them (`docs/qlog.md`).
+//! Events in the format of a trace (`docs/qlog.md`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::QLOG_CONNECTIONS_MAX;
 
-/// An event on its way to the writer: an [`Observed`] that borrows nothing.
+/// Owned form of an [`Observed`] event, for the writer.
 #[derive(Debug)]
 pub(super) enum Event {
     Started(Beginning),
@@ -35,9 +35,9 @@ pub(super) enum Event {
         error: Option<String>,
         stats: Box<Stats>,
     },
-    /// The trace has as many connections as it takes.
+    /// Last connection that the trace accepts.
     Last,
-    /// The trace ends.
+    /// End of the trace.
     End,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Datagram {
     info: DatagramInfo,
 }
 
-/// Fields written of a datagram: those of its header which mean something in its kind.
+/// Header fields of a datagram that are meaningful for its kind.
 #[derive(Serialize)]
 pub(super) struct Fields {
     kind: &'static str,
@@ -89,7 +89,7 @@ impl Datagram {
 }
 
 impl Event {
-    /// `None` for what a trace does not tell.
+    /// Converts an observed event; `None` if traces omit it.
     pub(super) fn of(profile: Profile, event: &Observed<'_>) -> Option<Self> {
         let datagram = |info| Datagram { profile, info };
         Some(match *event {
@@ -109,7 +109,7 @@ impl Event {
         })
     }
 
-    /// Hands the records of the event to `append`, each by its name and data.
+    /// Passes the records of the event to `append`, each with name and data.
     pub(super) fn write(&self, mut append: impl FnMut(&str, Data<'_>) -> io::Result<()>) -> io::Result<()> {
         let (name, value) = match self {
             Self::Sent(datagram) => return append("dfcp:datagram_sent", Data::Datagram(&datagram.fields())),
@@ -135,7 +135,7 @@ impl Event {
     }
 }
 
-/// The data of a record: those of a datagram are written without a detour.
+/// Data of a record; a datagram's are written without an intermediate value.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Data<'a> {
@@ -175,8 +175,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Fields of qlog's own event, of which these two mean the same here, where they are known; the rest of it is about congestion windows. A
-/// rate of 0 is the line's.
+/// Fields of qlog's recovery event that have the same meaning here; the others are about congestion windows. A `line` rate is written as 0.
 fn recovery(stats: &Stats) -> Option<Value> {
     let rtt = (!stats.rtt.is_zero()).then(|| ("smoothed_rtt", milliseconds(stats.rtt).into()));
     let rate = (stats.rate_bps > 0).then(|| ("pacing_rate", stats.rate_bps.into()));

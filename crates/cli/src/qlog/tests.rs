@@ -9,7 +9,7 @@ use super::*;
 use crate::full_disk::Full;
 use crate::limits::QLOG_BYTES_MAX;
 
-/// A file in memory.
+/// In-memory file.
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
 
@@ -24,7 +24,7 @@ impl Write for Memory {
 }
 
 impl Memory {
-    /// Its records, each of which must be whole.
+    /// Records of the file, each of which must be whole.
     fn records(&self) -> Vec<Value> {
         records(&self.0.lock().unwrap())
     }
@@ -98,7 +98,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     assert!(Writer::begin(Full(10), Side::Client, SystemTime::now()).is_err(), "that is known before it connects");
     let trace = trace(Full(20_000));
     let mut connection = connection(&trace, "a", 0);
-    // Until it has noticed.
+    // Wait until the writer has noticed.
     while !trace.shared.is_closed.load(Ordering::Relaxed) {
         connection.on_event(Duration::ZERO, &CHANGED);
     }
@@ -106,7 +106,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     assert!(matches!(trace.done.lock().unwrap().recv(), Ok(())));
 }
 
-/// A disk which does not answer until it is let go on.
+/// Disk that blocks until released.
 #[derive(Clone)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Memory);
 
@@ -169,7 +169,7 @@ async fn a_trace_tells_of_so_many_connections_and_says_so() {
     let endpoint = dfcp::Endpoint::bind(([127, 0, 0, 1], 0).into(), None).unwrap();
     let config = dfcp::Config::danger_unsealed().with_observer(Some(trace.observer()));
     for _ in 0..QLOG_CONNECTIONS_MAX + 2 {
-        // Begun, and given up.
+        // A connection that starts and is dropped.
         tokio::select! {
             biased;
             outcome = endpoint.connect(endpoint.local_addr(), config.clone()) => panic!("{outcome:?}"),

@@ -1,4 +1,4 @@
-//! Writes a trace: JSON text sequences (RFC 7464), a header, then one record for each event.
+//! Trace writer: JSON text sequences (RFC 7464), a header, then one record per event.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use super::{Message, Shared, Side};
 use crate::audit::utc::rfc3339;
 use crate::limits::{QLOG_BYTES_MAX, QLOG_FLUSH_INTERVAL};
 
-/// First byte of each record, which ends with a line feed. A reader finds the next record even behind one that was cut off.
+/// First byte of each record, which ends with a line feed. A reader can resynchronise after a truncated record.
 pub(super) const RECORD_SEPARATOR: u8 = 0x1E;
 
-/// Names the events of `docs/qlog.md`; it is not there to be opened.
+/// URI of the events in `docs/qlog.md`; it identifies them and need not resolve.
 const EVENT_SCHEMA: &str = "dfcp:qlog-events:1";
 
-/// The file.
+/// Writer of a trace file.
 #[derive(Debug)]
 pub(super) struct Writer<W: Write> {
     out: BufWriter<W>,
     bytes: u64,
-    /// It has its longest length.
+    /// The trace has reached its length limit.
     is_cut: bool,
-    /// Time of the last record. Connections tell of themselves in turns, so that one may tell a little late.
+    /// Time of the last record. Connections report in turns, so an event may be slightly late.
     latest: Duration,
 }
 
-/// A record behind the header.
+/// Record after the header.
 #[derive(Serialize)]
 struct Record<'a, D> {
-    /// Milliseconds since the trace began.
+    /// Time since the trace began, ms.
     time: f64,
     name: &'a str,
     group_id: &'a str,
@@ -42,7 +42,7 @@ struct Record<'a, D> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the header, to the file itself: what is wrong with it is to be known before there are connections.
+    /// Writes the header unbuffered: errors must show before there are connections.
     pub(super) fn begin(out: W, side: Side, now: SystemTime) -> io::Result<Self> {
         let mut writer = Self { out: BufWriter::new(out), bytes: 0, is_cut: false, latest: Duration::ZERO };
         let vantage_point = match side {
@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
         writer.append(&json!({
             "file_schema": "urn:ietf:params:qlog:file:sequential",
             "serialization_format": "application/qlog+json-seq",
-            // Fields for qvis, which reads earlier drafts.
+            // Fields of earlier drafts, for qvis.
             "qlog_version": "0.3",
             "qlog_format": "JSON-SEQ",
             "title": format!("dfcp {}", env!("CARGO_PKG_VERSION")),
@@ -70,15 +70,15 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes what comes, until the trace is closed and all is written.
+    /// Writes events until the trace is closed and the queue is empty.
     ///
     /// # Errors
-    /// The file's, the first one.
+    /// Returns the first error of the file.
     pub(super) fn run(mut self, receiver: &Receiver<Message>, shared: &Arc<Shared>) -> io::Result<()> {
         loop {
             match receiver.recv_timeout(QLOG_FLUSH_INTERVAL) {
                 Ok(message) => self.take(&message, shared)?,
-                // Others read the file meanwhile, and this program may be killed.
+                // Flush for concurrent readers, and in case the program is killed.
                 Err(RecvTimeoutError::Timeout) => self.out.flush()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -92,7 +92,7 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Writes an event, behind one that says how many are missing.
+    /// Writes an event, preceded by the number of missing ones.
     fn take(&mut self, message: &Message, shared: &Shared) -> io::Result<()> {
         if self.is_cut {
             return Ok(());
@@ -117,13 +117,13 @@ impl<W: Write> Writer<W> {
         self.append(&Record { time, name, group_id: &message.group, data })
     }
 
-    /// Never less than before.
+    /// Monotonic time of a record.
     fn time(&mut self, at: Duration) -> f64 {
         self.latest = self.latest.max(at);
         self.latest.as_secs_f64() * 1e3
     }
 
-    /// As if so much had been written.
+    /// Pretends that this many bytes have been written.
     #[cfg(test)]
     pub(super) fn pretend(&mut self, bytes: u64) {
         self.bytes = bytes;

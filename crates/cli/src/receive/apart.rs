@@ -1,7 +1,7 @@
-//! Check that the output directory is apart from the files that say which keys this user trusts.
+//! Check that the output directory is separate from the files that define this user's trust.
 //!
-//! An admitted sender decides about the names in the output directory. If one of the files that are trusted were in
-//! there, or were found by a link that is, that sender would decide which keys this user trusts from then on.
+//! An admitted sender chooses names in the output directory. If a trusted file lay there, or were reached by a link there, the sender could
+//! choose which keys this user trusts.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -16,19 +16,19 @@ use crate::args::{AdmissionArgs, AuditArgs};
 use crate::identity::{ConfigDir, lock_path};
 use crate::limits::PATH_LINKS_MAX;
 
-/// Paths that `output` must be apart from.
+/// Paths that the output directory must be separate from.
 #[derive(Debug, Default)]
 pub(super) struct Trusted {
-    /// The configuration directory; without a home directory there is none.
+    /// Configuration directory; `None` without a home directory.
     pub config: Option<PathBuf>,
-    /// Files that are read or written in trust, wherever they are.
+    /// Other files that are trusted for reading or writing.
     pub files: Vec<PathBuf>,
 }
 
 impl Trusted {
-    /// The files of this user, and those which the arguments name.
+    /// Files of this user, and files that the arguments name.
     pub(super) fn of(args: &AdmissionArgs, audit: &AuditArgs, recorded: Vec<PathBuf>) -> Self {
-        // Without a home directory there are no keys, which only connections that need none can do without.
+        // Without a home directory there are no keys, and only keyless connections work.
         let config = ConfigDir::of_user().ok();
         let mut files: Vec<PathBuf> = config.iter().flat_map(|own| [own.key_file(), own.known_hosts()]).collect();
         let list = args.authorized_keys.clone().or_else(|| config.as_ref().map(ConfigDir::authorized_keys));
@@ -37,11 +37,10 @@ impl Trusted {
         Self { config: config.map(|config| config.path().to_owned()), files }
     }
 
-    /// Makes sure that nothing which is stored in `output` can be one of the keys and lists, or beside the keys of the
-    /// user, or on the way to any of them. None of the paths need exist.
+    /// Checks that no file stored in `output` can be, lie beside, or lie on the path to a trusted file. The paths need not exist.
     ///
     /// # Errors
-    /// It can, or a path cannot be followed.
+    /// Fails if one can, or if a path cannot be resolved.
     pub(super) fn check_apart(&self, output: &Path) -> anyhow::Result<()> {
         let follow = |path: &Path| {
             Walk::along(path).with_context(|| format!("cannot find {}, check the path", printable_path(path)))
@@ -61,16 +60,16 @@ impl Trusted {
     }
 }
 
-/// Names by which the system finds a path.
+/// Names that the system looks up for a path.
 struct Walk {
-    /// Every name that is looked up on the way, links among them, each in a directory without links.
+    /// Every name that is looked up, including links, each in a directory without links.
     names: Vec<PathBuf>,
     /// The path without links and `..`.
     end: PathBuf,
 }
 
 impl Walk {
-    /// The part of `path` that is not there is taken as it is written.
+    /// Resolves `path`; components that do not exist are taken literally.
     fn along(path: &Path) -> io::Result<Self> {
         let parts =
             |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<VecDeque<OsString>>();
@@ -84,7 +83,7 @@ impl Walk {
                     continue;
                 }
                 Some(Component::CurDir) | None => continue,
-                // A link may lead to the root again.
+                // A link may lead back to the root.
                 Some(Component::RootDir | Component::Prefix(_)) => {
                     walk.end.push(&part);
                     continue;
@@ -92,7 +91,7 @@ impl Walk {
             }
             let name = walk.end.join(&part);
             walk.names.push(name.clone());
-            // A name that is no link, is missing or cannot be read is taken as it is.
+            // A name that is no link, is missing or cannot be read is taken literally.
             match fs::read_link(&name) {
                 Ok(_) if links == PATH_LINKS_MAX => return Err(io::Error::other("too many symbolic links")),
                 Ok(target) => {
@@ -107,8 +106,8 @@ impl Walk {
         Ok(walk)
     }
 
-    /// True if it leads to `directory`, or to or by something in there. Passing the directory itself does not count: no
-    /// sender decides where that leads.
+    /// True if the path leads to `directory`, or to or through a name inside it. Passing through the directory itself is harmless: senders
+    /// cannot change where it leads.
     fn depends_on(&self, directory: &Path) -> bool {
         let is_in = |name: &PathBuf| name != directory && name.starts_with(directory);
         self.end == directory || self.names.iter().any(is_in)
@@ -146,9 +145,9 @@ mod tests {
             assert!(error.contains("choose another --output"), "{output}: {error}");
         }
         check(&here.join("home/incoming"), &config).unwrap();
-        // A name that only begins in the same way is another directory.
+        // A sibling that shares a name prefix is another directory.
         check(&here.join("home/.config/dfcp-incoming"), &config).unwrap();
-        // One that is not there yet could be made by a sender.
+        // A directory that does not exist yet could be created by a sender.
         check(&here.join("home/incoming"), &here.join("home/incoming/.config/dfcp")).unwrap_err();
         check(&here.join("none/yet"), &here.join("none/yet/.config/dfcp")).unwrap_err();
     }
@@ -184,7 +183,7 @@ mod tests {
         symlink(&output, here.join("home/other")).unwrap();
         check(&output, &here.join("home/other/dfcp")).unwrap_err();
         check(&here.join("home/other/made/later"), &here.join("home/incoming/made")).unwrap_err();
-        // It is outside, found by a name that a sender can replace.
+        // The file is outside, but reached by a name that a sender can replace.
         fs::write(here.join("home/list"), "").unwrap();
         symlink("../list", here.join("home/incoming/link")).unwrap();
         symlink("incoming/link", here.join("home/alias")).unwrap();

@@ -1,4 +1,4 @@
-//! `dfcp receive --from`: the sender listens.
+//! `dfcp receive --from`: calls a listening sender.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::progress::Display;
 use crate::retry::{self, Account, Failed};
 use crate::stop::{Interrupted, Stop};
 
-/// Calls the sender at `from`, and receives what it sends into `target`.
+/// Calls the sender at `from` and receives its files into `target`.
 pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: Stop) -> anyhow::Result<()> {
     net::announce(&args.path, args.json);
     let host = args.peers.host();
@@ -25,7 +25,7 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let limit = args.retry.limit(args.why_not_again().is_none());
     let (redial, first) = Redial::new(from, &args.path, connected);
     let account = Account::new(Display::new(&output::bars(), &first.peer, args.json, true), !limit.is_zero());
-    // The reader of standard output must learn that a file came.
+    // The reader of standard output must learn whether a file arrived.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let receiver = Receiver::new(target).from_called().observer(Arc::clone(&account) as _);
     let session = |Answered { stream, peer }| {

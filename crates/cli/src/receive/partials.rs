@@ -14,7 +14,7 @@ use crate::units::human_bytes;
 /// Lists the unfinished files of all senders.
 ///
 /// # Errors
-/// They cannot be found.
+/// Fails if the directory cannot be searched.
 pub(super) fn list(output: &Path, json: bool) -> anyhow::Result<()> {
     let now = SystemTime::now();
     let found = Partials::at(output).and_then(|partials| partials.list(None, now));

@@ -1,9 +1,9 @@
-//! The packets of one direction, as people read them.
+//! Text about the packets of one direction.
 
 use dfcp_relay::{Datagrams, DirectionStats};
 use dfcp_terminal::units::{human_bytes, human_percent};
 
-/// `990 of 1000 forwarded (1.40 MB), 10 lost (1 %)`, and what else became of some.
+/// `990 of 1000 forwarded (1.40 MB), 10 lost (1 %)`, with further fates if they occurred.
 pub(crate) fn describe(stats: &DirectionStats) -> String {
     let share = |part: Datagrams| part.packets as f64 / stats.received.packets.max(1) as f64;
     let mut text = format!(

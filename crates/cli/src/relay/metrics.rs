@@ -5,7 +5,7 @@ use dfcp_relay::{Counters, Datagrams, DirectionStats};
 use crate::metrics::Source;
 use crate::metrics::text::{Kind, Text};
 
-/// The counters of a relay at work.
+/// Counters of a running relay.
 pub(super) struct OfRelay(pub(super) Counters);
 
 impl Source for OfRelay {
@@ -53,7 +53,7 @@ impl Source for OfRelay {
     }
 }
 
-/// Datagrams that have left the link, by their fate.
+/// Datagrams that have left the link, by fate.
 fn fates(stats: &DirectionStats) -> [(&'static str, Datagrams); 5] {
     [
         ("forwarded", stats.forwarded),

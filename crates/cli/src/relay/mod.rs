@@ -22,7 +22,7 @@ use crate::resolve::resolve;
 
 /// Forward UDP over an emulated path: with loss, delay, a bottleneck and more.
 ///
-/// Point the client at the relay instead of its server. Runs until Ctrl-C, then says what became of the datagrams.
+/// Point the client at the relay instead of its server. Runs until Ctrl-C, then prints counts of the datagrams by fate.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Example: a 100 Mbit/s path with 50 ms of round-trip time that loses every tenth packet
@@ -36,12 +36,11 @@ A line of 50 Mbit/s down and 5 up; one that sends in batches and fails for 2 s; 
 
 Times of --outage, --rebind and traces count from the first datagram on.")]
 pub struct RelayArgs {
-    /// Address for the clients: a port of this machine, alone (IPv4) or with an address or a name, for example
-    /// 127.0.0.1:5000
+    /// Listening address for clients: a bare port (IPv4), or an address or host name with a port, for example 127.0.0.1:5000
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at_port)]
     pub listen: ListenArg,
 
-    /// Destination of their datagrams: an address or a name with a port
+    /// Server to forward to: address or host name with a port
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub to: String,
 
@@ -49,7 +48,7 @@ pub struct RelayArgs {
     #[command(flatten)]
     pub link: LinkArgs,
 
-    /// Repeat the random events of an earlier run; chosen at random if not given
+    /// Seed of the random events, to repeat an earlier run [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
@@ -67,22 +66,22 @@ pub struct RelayArgs {
 struct Summary {
     listen: SocketAddr,
     to: SocketAddr,
-    /// As text, because JSON readers round large integers.
+    /// Decimal text, because JSON readers round large integers.
     seed: String,
     seconds: f64,
     #[serde(flatten)]
     stats: RelayStats,
 }
 
-/// Relays until Ctrl-C (or a request to terminate) and prints the summary.
+/// Relays until Ctrl-C or SIGTERM, then prints the summary.
 ///
 /// # Errors
-/// The arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
+/// Fails if the arguments are invalid, the target has no address, or the listening socket cannot be bound or fails.
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let Path { links: [forward, backward], schedule } = args.link.path()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
     let to = target(&args.to, listen).await?;
-    // 32 bits are enough to tell runs apart and short enough to type.
+    // 32 bits tell runs apart and are short to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
     let mut relay = Relay::start(RelayConfig { listen, to, forward, backward, schedule, seed })
         .await
@@ -112,14 +111,14 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The target's first address, of the listening address's family if there is one.
+/// First address of the target, preferably of the listening address's family.
 async fn target(to: &str, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
     let addresses = resolve(to).await?;
     let alike = addresses.iter().find(|address| address.is_ipv4() == listen.is_ipv4());
     alike.or_else(|| addresses.first()).copied().with_context(|| format!("{to} has no address, check the name"))
 }
 
-/// Returns on Ctrl-C, and on Unix when asked to terminate.
+/// Returns on Ctrl-C, and on Unix on SIGTERM.
 async fn ended() -> std::io::Result<()> {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! One account of all sessions of a transfer.
+//! Combined account of all sessions of a transfer.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use crate::outage::OutageFigures;
 use crate::progress::Display;
 use crate::silence::Silence;
 
-/// Counts what was confirmed once, in whichever session, and shows all sessions as one transfer. Each session meets every entry again, so what
-/// failed or was skipped is told by the last one.
+/// Counts each confirmed entry once over all sessions, and displays them as one transfer. Each session meets every entry again, so only the
+/// last session's failures and skips are reported.
 #[derive(Debug)]
 pub struct Account {
     display: Display,
@@ -25,26 +25,26 @@ pub struct Account {
 #[derive(Debug)]
 struct State {
     began: Instant,
-    /// Sessions so far, the present one included.
+    /// Number of sessions so far, including the current one.
     sessions: u32,
     may_take_several: bool,
-    /// The outcomes that all sessions together have confirmed.
+    /// Outcomes confirmed over all sessions.
     total: Report,
-    /// These entries, by the hashes of their names.
+    /// Name hashes of the confirmed entries.
     confirmed: BTreeSet<u64>,
-    /// Files which earlier sessions have sent as a whole without hearing what became of them.
+    /// Files sent completely in earlier sessions without an answer.
     unanswered: BTreeSet<u64>,
-    /// Content that came in earlier sessions, bytes.
+    /// Bytes of content received in earlier sessions.
     earlier_bytes: u64,
-    /// Bytes of this session.
+    /// Bytes of the current session.
     session_bytes: u64,
-    /// The least that was left to be sent, as far as that was known, bytes.
+    /// Smallest number of bytes left to send, as far as known.
     least_left_bytes: Option<u64>,
     has_progressed: bool,
 }
 
 impl Account {
-    /// The account of a transfer that `display` shows, and which may take several sessions or one alone.
+    /// Creates the account of a transfer on `display`, with one session or possibly several.
     #[must_use]
     pub fn new(display: Display, may_take_several: bool) -> Arc<Self> {
         let state = State {
@@ -62,14 +62,14 @@ impl Account {
         Arc::new(Self { display, silence: Silence::default(), state: Mutex::new(state) })
     }
 
-    /// The end of the last session is that of the transfer. Returns the report on all of them.
+    /// Ends the transfer with its last session. Returns the report over all sessions.
     pub fn finish(&self, last: Report) -> Report {
         let report = self.state().sum(last);
         self.display.finish(&report);
         report
     }
 
-    /// The transfer ends without a report.
+    /// Ends the transfer without a report.
     pub fn abandon(&self) {
         self.display.abandon();
     }
@@ -80,7 +80,7 @@ impl Account {
 }
 
 impl State {
-    /// Counts an outcome, and returns it as it is to be shown.
+    /// Counts an outcome, and returns it as it should be displayed.
     fn entry(&mut self, outcome: &EntryOutcome) -> Option<EntryOutcome> {
         if outcome.failure.is_some() {
             return Some(outcome.clone());
@@ -104,13 +104,13 @@ impl State {
         Some(outcome)
     }
 
-    /// The snapshot of all sessions together.
+    /// Combined snapshot over all sessions.
     fn snapshot(&mut self, snapshot: &Snapshot) -> Snapshot {
         self.session_bytes = snapshot.done_bytes;
         match snapshot.total_bytes.filter(|_| snapshot.total_is_final) {
             Some(total_bytes) => {
                 let left_bytes = total_bytes.saturating_sub(snapshot.done_bytes);
-                // A peer that always breaks off at the same place gets nowhere, however much comes before.
+                // A peer that always breaks off at the same point makes no progress, however much it sends before.
                 if self.least_left_bytes.is_none_or(|least| left_bytes < least) {
                     self.has_progressed |= snapshot.done_bytes > 0;
                     self.least_left_bytes = Some(left_bytes);
@@ -198,7 +198,7 @@ impl Observer for Account {
     }
 }
 
-/// Names are those of this user's own files, or shown to it; two with one hash would be counted as one.
+/// Hash of a name. Names come from this user's own files or are displayed to the user; a collision would count two as one.
 fn hash(name: &str) -> u64 {
     let mut hash = [0; 8];
     blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut hash);
@@ -279,7 +279,7 @@ mod tests {
         assert!(!account.has_progressed());
         account.progress(&at(60, 100));
         assert!(account.has_progressed());
-        // It goes on at 50, and gets as far as before.
+        // The session resumes at 50, and gets as far as before.
         account.begins();
         account.progress(&at(0, 50));
         account.progress(&at(10, 50));

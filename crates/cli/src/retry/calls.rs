@@ -1,5 +1,5 @@
-//! Calls to a peer. One goes on for half a minute, and asks at least every second by itself, so another is made only when it has ended, or
-//! when the peer's name leads elsewhere: a peer that was stopped finds all of them when it wakes, and each would cost it a handshake.
+//! Calls to a peer. A call lasts half a minute and retransmits at least every second, so a further one starts only after it ends or when
+//! the peer's name resolves elsewhere: a suspended peer that wakes would pay a handshake for each.
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -7,28 +7,28 @@ use tokio::time::{Instant, sleep_until};
 use super::schedule::Schedule;
 use crate::limits::CALLS_AT_ONCE_MAX;
 
-/// Reason why a call had no connection.
+/// Reason why a call failed.
 #[derive(Debug)]
 pub struct CallFailure {
-    /// The next one may have another fate.
+    /// True if a later call may succeed.
     pub is_transient: bool,
     /// Error for people.
     pub error: anyhow::Error,
 }
 
-/// Calls the peer of a transfer.
+/// Opens connections to the peer of a transfer.
 pub trait Caller {
     /// The result of a call.
     type Connection: Send + 'static;
 
-    /// True if a call would go elsewhere than the last one did, as far as that is known.
+    /// True if a call would go to other addresses than the last one, as far as known.
     fn has_moved(&self) -> bool;
 
-    /// One call. It may be dropped.
+    /// Makes one call. Cancel-safe.
     fn call(&self) -> impl Future<Output = Result<Self::Connection, CallFailure>> + Send + 'static;
 }
 
-/// Those since a session was lost.
+/// Calls since a session was lost.
 #[derive(Debug)]
 pub(super) struct Calls<T> {
     under_way: JoinSet<Result<T, CallFailure>>,
@@ -53,10 +53,10 @@ impl<T> Calls<T> {
 }
 
 impl<T: Send + 'static> Calls<T> {
-    /// Calls when that is due, until there is a connection; the other calls are dropped then. This may be dropped and called again.
+    /// Makes calls as scheduled until one succeeds, and drops the others. Cancel-safe.
     ///
     /// # Errors
-    /// The reason that no call will ever succeed.
+    /// Returns the reason if no call can ever succeed.
     pub(super) async fn next(
         &mut self,
         caller: &impl Caller<Connection = T>,

@@ -1,10 +1,10 @@
-//! Calls that another call may follow. The errors of sessions are [`TransferError::may_be_resumed`](dfcp_files::TransferError::may_be_resumed)'s.
+//! Classification of failed calls. For session errors, see [`TransferError::may_be_resumed`](dfcp_files::TransferError::may_be_resumed).
 
 use dfcp::ConnectError;
 use dfcp_files::is_transient_connection;
 
-/// True if the next call may be answered after this one was not. After an earlier session, rights and settings of this side are in
-/// order, and closed ports and missing routes are how hosts and networks look while they start.
+/// True if a later call may succeed. After an earlier session, rights and settings of this side are known to work; closed ports and missing
+/// routes are typical of starting hosts and networks.
 #[must_use]
 pub fn is_transient_call(error: &ConnectError) -> bool {
     match error {

@@ -1,9 +1,9 @@
-//! Transfers that outlive their sessions: a side that calls opens a new session when one is lost, and goes on.
+//! Transfers that outlive their sessions: the calling side opens a new session after a loss, and resumes.
 //!
-//! Only a session that was open is followed by another: what is wrong with the first call is wrong with the command line.
+//! Only an established session is retried: a failed first call means a wrong command line.
 //!
-//! A session may come back to life after a silence, so the peer is called *beside* it: the first of the two that hears from the peer goes
-//! on, and an outage that is shorter than the idle timeout costs nothing. Errors that another session would meet as well end the transfer
+//! A silent session may recover, so the peer is called *in parallel*: the first of the two to hear from the peer continues, and an outage
+//! shorter than the idle timeout costs nothing. Errors that another session would meet too end the transfer
 //! ([`TransferError::may_be_resumed`]).
 
 mod account;
@@ -24,46 +24,47 @@ use self::calls::Calls;
 pub use self::calls::{CallFailure, Caller};
 pub use self::causes::is_transient_call;
 use self::schedule::Schedule;
+use crate::flags;
 use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
 use crate::outage::OutageFigures;
 use crate::output::human_seconds;
 use crate::stop::Stop;
 
-/// Follows the sessions of a transfer, and shows the time between them.
+/// Observer of a transfer's sessions, and of the outages between them.
 pub trait Watch: Send + Sync {
-    /// A session begins.
+    /// A session has started.
     fn begins(&self);
     /// Time since the peer was last heard in the open session.
     fn unheard(&self) -> Duration;
-    /// True if that session has brought the transfer on.
+    /// True if the current session has made progress.
     fn has_progressed(&self) -> bool;
-    /// It is over, and the peer is called from now on, for so long at most.
+    /// The session is lost; the peer will be called for at most `limit`.
     fn lost(&self, cause: &TransferError, limit: Duration);
-    /// The peer has been called so often since the session fell silent or was lost.
+    /// Reports the calls of an outage so far.
     fn waits(&self, outage: &OutageFigures);
-    /// Another session is open.
+    /// A new session is open.
     fn is_back(&self, outage: &OutageFigures);
 }
 
-/// The end of a transfer without success.
+/// Unsuccessful end of a transfer.
 #[derive(Debug)]
 pub enum Failed {
-    /// A session ended by an error after which no other is tried.
+    /// The session failed with an error that rules out another session.
     Session(TransferError),
-    /// Another session could not be opened, and never will.
+    /// A call failed with an error that rules out further calls.
     Call {
-        /// The end of the last session.
+        /// Error of the last session.
         lost: TransferError,
-        /// The reason that no other was opened.
+        /// Reason why no further session was opened.
         error: anyhow::Error,
     },
-    /// The user has ended the program while there was no session.
+    /// The user ended the program during an outage.
     Interrupted,
-    /// The time for it is over.
+    /// The time limit of `--retry` was reached.
     Exhausted {
-        /// The end of the last session.
+        /// Error of the last session.
         lost: TransferError,
-        /// The time since then.
+        /// Outage since then.
         outage: OutageFigures,
     },
 }
@@ -86,7 +87,7 @@ impl fmt::Display for Failed {
 }
 
 impl Failed {
-    /// The error for the user. `why_not_again` says why a lost connection is the end where it always is; `explain` knows the peer.
+    /// Error for display. `why_not_again` explains why this transfer never resumes; `explain` adds what is known of the peer.
     pub fn into_error(
         self,
         why_not_again: Option<&str>,
@@ -95,7 +96,7 @@ impl Failed {
         match self {
             Self::Session(error) => match why_not_again.filter(|_| error.may_be_resumed()) {
                 Some(why) => anyhow::anyhow!("{error}; {why}"),
-                None => explain(error.into()),
+                None => explain(flags::transfer_error(error)),
             },
             Self::Interrupted => io::Error::from(io::ErrorKind::Interrupted).into(),
             other => anyhow::anyhow!("{other}"),
@@ -103,11 +104,11 @@ impl Failed {
     }
 }
 
-/// Runs sessions over connections to one peer, the `first` of which is open, until one is complete. `limit` is how long it may take to get
-/// on after a session was lost; 0 stands for a single session. While there is none, the transfer ends when it is told to `stop`.
+/// Runs sessions over connections to one peer, the `first` of which is open, until one completes. `limit` bounds the time without progress
+/// after a loss; 0 permits a single session. During an outage, `stop` ends the transfer.
 ///
 /// # Errors
-/// Reason why the transfer is not complete.
+/// Returns the reason why the transfer is incomplete.
 pub async fn run<C, S, F>(
     first: C::Connection,
     caller: &C,
@@ -121,7 +122,7 @@ where
     S: FnMut(C::Connection) -> F,
     F: Future<Output = Result<Report, TransferError>>,
 {
-    // Over all outages: a peer that takes every call and ends every session is called no more often than one that takes none.
+    // One schedule for all outages: a peer that accepts every call and ends every session is called no more often than an absent one.
     let mut outages = Outages { caller, limit, watch, stop, is_first: true, schedule: Schedule::default() };
     let mut connection = first;
     loop {
@@ -137,19 +138,19 @@ where
 /// The end of a session.
 enum Ended<T> {
     Complete(Box<Report>),
-    /// Another connection is open.
+    /// A parallel connection replaces the session.
     Followed(T),
 }
 
-/// A time without a session, or with one that is silent.
+/// Outage: a time without a session, or with a silent one.
 struct Outage<T> {
     began: Instant,
     calls: Calls<T>,
-    /// A connection that is open, and when it replaces a session that stays silent.
+    /// Open parallel connection, and the time at which it replaces the silent session.
     candidate: Option<(T, Instant)>,
-    /// The reason that every further call would fail.
+    /// Reason why every further call would fail.
     dead_end: Option<anyhow::Error>,
-    /// The error that ended the session, if it has ended.
+    /// Error of the session, if it has ended.
     lost: Option<TransferError>,
 }
 
@@ -158,13 +159,13 @@ struct Outages<'a, C> {
     limit: Duration,
     watch: &'a dyn Watch,
     stop: &'a Stop,
-    /// No session was lost yet.
+    /// No session has been lost yet.
     is_first: bool,
     schedule: Schedule,
 }
 
 impl<C: Caller> Outages<'_, C> {
-    /// Runs a session, and calls the peer while it is silent and once it is lost.
+    /// Runs a session, and calls the peer during silence and after a loss.
     async fn around(
         &mut self,
         session: impl Future<Output = Result<Report, TransferError>>,
@@ -186,13 +187,13 @@ impl<C: Caller> Outages<'_, C> {
                     }
                 },
                 () = progress(&mut outage, self.caller, &mut self.schedule), if outage.is_some() => {}
-                // A session tells its peer, and then ends by itself.
+                // A running session notifies its peer and ends by itself.
                 () = self.stop.requested(), if is_lost => return Err(Failed::Interrupted),
                 _ = ticks.tick() => {
                     let is_silent = !self.limit.is_zero() && self.watch.unheard() >= SESSION_SILENCE_MAX;
                     match &outage {
                         None if is_silent => outage = Some(self.begin()),
-                        // The call beside it, or its connection, is let go of.
+                        // The parallel call or its connection is dropped.
                         Some(outage_of_silence) if outage_of_silence.lost.is_none() && !is_silent => outage = None,
                         Some(under_way) => self.watch.waits(&under_way.figures()),
                         None => {}
@@ -208,7 +209,7 @@ impl<C: Caller> Outages<'_, C> {
         }
     }
 
-    /// True if another session follows one that ended so. A peer that refuses the first one at once has no time for this side, and nothing was
+    /// True if a session that ended with this error is retried. A first session refused at once is not: the peer is busy, and nothing was
     /// lost.
     fn goes_on_after(&self, error: &TransferError) -> bool {
         let is_refused = self.is_first && matches!(error, TransferError::Refused(_)) && !self.watch.has_progressed();
@@ -221,7 +222,7 @@ impl<C: Caller> Outages<'_, C> {
         Outage { began: now, calls: Calls::default(), candidate: None, dead_end: None, lost: None }
     }
 
-    /// Ends an outage that is over, one way or the other.
+    /// Ends an outage that has been resolved.
     fn settle(&self, mut outage: Outage<C::Connection>) -> Result<Settled<C::Connection>, Failed> {
         let now = Instant::now();
         if let Some((next, at)) = outage.candidate.take() {
@@ -237,7 +238,7 @@ impl<C: Caller> Outages<'_, C> {
             (Some(lost), None) if self.schedule.is_over(now, self.limit) => {
                 return Err(Failed::Exhausted { lost, outage: figures });
             }
-            // A silent session may still come back.
+            // The silent session may still recover.
             (lost, dead_end) => (outage.lost, outage.dead_end) = (lost, dead_end),
         }
         Ok(Settled::GoesOn(outage))
@@ -249,7 +250,7 @@ enum Settled<T> {
     GoesOn(Outage<T>),
 }
 
-/// Waits for a call that is answered, or fails for good, or for the time when the answered one counts.
+/// Waits until a call succeeds or fails permanently, or until the parallel connection may replace the session.
 async fn progress<C: Caller>(outage: &mut Option<Outage<C::Connection>>, caller: &C, schedule: &mut Schedule) {
     match outage {
         Some(Outage { candidate: Some((_, at)), .. }) => sleep_until(*at).await,

@@ -1,4 +1,4 @@
-//! The times of calls to the peer of a lost session, and their end.
+//! Schedule of calls to the peer of a lost session.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use tokio::time::Instant;
 
 use crate::limits::{CALL_INTERVAL, CALL_INTERVAL_LATER, CALLS_FREQUENT};
 
-/// Calls follow each other soon at first, and a little later when that was in vain for a while. All of it counts from the last progress.
+/// Calls are frequent at first and less so later, counted from the last progress.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// Time when a session was first lost since the transfer last made progress.
+    /// Time of the first loss since the last progress.
     since: Option<Instant>,
     last_call: Option<Instant>,
 }
 
 impl Schedule {
-    /// A session is lost or silent at `now`, after it has brought the transfer on, or without.
+    /// Starts an outage at `now`; `has_progressed` restarts the schedule.
     pub(super) fn begin(&mut self, now: Instant, has_progressed: bool) {
         if has_progressed || self.since.is_none() {
             self.since = Some(now);
         }
     }
 
-    /// The time of the next call; `now` if it is over.
+    /// Time of the next call; not after `now` if overdue.
     pub(super) fn due(&self, now: Instant) -> Instant {
         self.last_call.map_or(now, |last| now.max(last + self.interval(last)))
     }
 
-    /// A call begins.
+    /// Records the start of a call.
     pub(super) fn called(&mut self, now: Instant) {
         self.last_call = Some(now);
     }
 
-    /// True if it has lasted for `limit`.
+    /// True if the outage has lasted for `limit`.
     pub(super) fn is_over(&self, now: Instant, limit: Duration) -> bool {
         self.since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
@@ -51,7 +51,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// The times of calls, seconds after a session was lost, by somebody who always calls when it is due.
+    /// Call times, in seconds after the loss, for a caller that always calls when due.
     fn calls(schedule: &mut Schedule, lost: Instant, until: Duration) -> Vec<u64> {
         let mut made = Vec::new();
         let mut now = lost;
@@ -80,7 +80,7 @@ mod tests {
         let lost = Instant::now();
         schedule.begin(lost, true);
         schedule.called(lost);
-        // A session that opened and brought nothing: no storm, and no more time.
+        // A session without progress neither causes a storm of calls nor extends the time.
         let again = lost + Duration::from_millis(10);
         schedule.begin(again, false);
         assert_eq!(schedule.due(again), lost + seconds(1));

@@ -1,4 +1,4 @@
-//! Sessions and calls on virtual time.
+//! Tests: sessions and calls on virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,20 +14,20 @@ const fn seconds(seconds: u64) -> Duration {
 
 const HOUR: Duration = seconds(3600);
 
-/// A peer that answers calls from some moments on, and otherwise is silent.
+/// Peer that answers calls according to a script.
 #[derive(Clone)]
 struct Peer {
     began: Instant,
-    /// Calls, in ms since the beginning.
+    /// Start times of calls, ms.
     called: Arc<Mutex<Vec<u64>>>,
-    /// The end of a call that begins at this time.
+    /// Outcome of a call that starts at this time.
     answer: fn(Duration) -> Answer,
-    /// Time from which its name leads to another address.
+    /// Time at which the peer's name resolves to another address.
     moves_at: Option<Duration>,
 }
 
 enum Answer {
-    /// It answers after a round trip.
+    /// The call succeeds after this RTT.
     Yes(Duration),
     Silence,
     Closed,
@@ -64,7 +64,7 @@ impl Caller for Peer {
                     tokio::time::sleep(rtt).await;
                     Ok(number)
                 }
-                // It asks again every second, for half a minute.
+                // The call retransmits every second for half a minute.
                 Answer::Silence => {
                     for _ in 0..30 {
                         tokio::time::sleep(seconds(1)).await;
@@ -124,13 +124,13 @@ fn done() -> Result<Report, TransferError> {
 
 struct Course {
     outcome: Result<Report, Failed>,
-    /// The connections of sessions, and their beginnings, ms.
+    /// Connection numbers of the sessions, and their start times, ms.
     sessions: Vec<(u32, u64)>,
     ended_s: u64,
     told: Vec<String>,
 }
 
-/// Runs sessions: `session` has the number of the connection, 0 for the first, and what it tells when it hears from the peer.
+/// Runs sessions: `session` gets the connection's number, 0 for the first, and a callback for datagrams from the peer.
 async fn course<F>(
     peer: &Peer,
     limit: Duration,
@@ -154,7 +154,7 @@ where
     Course { outcome, sessions: sessions.into_inner().unwrap(), ended_s, told: seen.told.into_inner().unwrap() }
 }
 
-/// One that hears from the peer at all times, and ends after this time.
+/// Session that hears from the peer all the time, and ends after this time.
 async fn lively(
     hear: watch::Sender<Instant>,
     lasts: Duration,
@@ -168,7 +168,7 @@ async fn lively(
     outcome
 }
 
-/// Two seconds without a program there, which has lost the session: the call that finds it goes on.
+/// After two seconds without a peer process, the call that finds the restarted one takes over.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_is_back_is_noticed_within_a_second() {
     let peer = Peer::new(|at| if at < seconds(4) { Answer::Closed } else { Answer::Yes(Duration::from_millis(50)) });
@@ -206,7 +206,7 @@ async fn ten_minutes_without_a_link_are_followed_by_at_most_two_seconds() {
     assert!(calls.windows(2).all(|two| (30_000..=32_000).contains(&(two[1] - two[0]))), "one at a time: {calls:?}");
 }
 
-/// A closed port says so at once.
+/// A closed port fails calls at once.
 #[tokio::test(start_paused = true)]
 async fn calls_that_fail_at_once_are_a_second_apart_and_later_two() {
     let peer = Peer::new(|at| if at < seconds(100) { Answer::Closed } else { Answer::Yes(Duration::ZERO) });
@@ -258,7 +258,7 @@ async fn a_session_that_stays_silent_is_replaced_long_before_it_ends() {
     assert_eq!(peer.calls().len(), 1);
 }
 
-/// The peer says by itself that the old session is over, and a call is answered already.
+/// The peer ends the old session while a parallel call has been answered already.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_answered_is_used_at_once_when_the_silent_session_ends() {
     let peer = Peer::new(|_| Answer::Yes(Duration::from_millis(100)));
@@ -325,7 +325,7 @@ async fn it_ends_after_the_time_without_progress_however_many_sessions_open() {
         .await;
         let error = course.outcome.unwrap_err().to_string();
         assert!(error.contains("nothing listens") && error.contains("closed the connection"), "{error}");
-        // From the first loss on, or from the last one.
+        // Counted from the last progress, or from the first loss.
         let expected = if progresses { 99..=102 } else { 60..=61 };
         assert!(expected.contains(&course.ended_s), "{} {progresses}", course.ended_s);
         let (opened, calls) = (course.sessions.len(), peer.calls().len());
@@ -358,7 +358,7 @@ async fn a_peer_that_is_busy_when_it_is_called_first_is_not_called_again() {
     let peer = Peer::new(|_| Answer::Yes(Duration::ZERO));
     let first = course(&peer, HOUR, false, |_, hear| lively(hear, seconds(1), Err(busy()))).await;
     assert!(matches!(first.outcome, Err(Failed::Session(TransferError::Refused(_)))));
-    // It still has the session that was lost.
+    // The peer still has the lost session.
     let later = course(&peer, HOUR, false, |number, hear| async move {
         match number {
             0 => Err(timed_out()),

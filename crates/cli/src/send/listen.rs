@@ -16,6 +16,7 @@ use crate::admission::opening::Opening;
 use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::{ListenArg, SendArgs};
+use crate::flags;
 use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
 use crate::monitor::Monitor;
 use crate::serving::ending::SessionEnd;
@@ -25,10 +26,10 @@ use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
 use crate::{listening, net, output};
 
-/// Service spoken on the connections.
+/// Protocol spoken on the connections.
 const SERVICE: Service = Service::FilesToCaller;
 
-/// Sends `roots` to the first receiver that is admitted, or with `--keep` to each until it is interrupted.
+/// Sends `roots` to the first admitted receiver, or with `--keep` to each, until interrupted.
 pub(super) async fn run(
     args: &SendArgs,
     listen: &ListenArg,
@@ -56,7 +57,7 @@ pub(super) async fn run(
     stats.during(run_over((listener, serving), (admission, pairs), roots, options, &monitor, (args.json, stop))).await
 }
 
-/// The part after listening.
+/// Serves on an open listener.
 pub(super) async fn run_over<A: Acceptor>(
     (acceptor, serving): (A, Serving),
     (admission, pairs): (Option<Admission>, Arc<Pairs>),
@@ -73,7 +74,7 @@ pub(super) async fn run_over<A: Acceptor>(
         let session = session(connection, Arc::clone(&observer), roots.clone(), options.clone());
         let (pairs, stop) = (Arc::clone(&pairs), to_sessions.clone());
         async move {
-            // The receiver is told by the reset of the connection, as by a sender that calls.
+            // The reset of the connection notifies the receiver, as with a calling sender.
             let end = stop.cut(session).await.unwrap_or(SessionEnd::Incomplete);
             if end == SessionEnd::Complete {
                 pairs.complete(key, &BTreeSet::new());
@@ -103,7 +104,7 @@ pub(super) async fn run_over<A: Acceptor>(
     Err(Interrupted(sentence).into())
 }
 
-/// One receiver, which is admitted.
+/// Serves one admitted receiver.
 async fn session<T: Transport>(
     connection: T,
     observer: Arc<SessionObserver>,
@@ -117,14 +118,14 @@ async fn session<T: Transport>(
             observer.watch(sender.send(opening, roots).finish()).await
         }
         Err(error) => {
-            refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;
+            refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, flags::describe(&error))).await;
             Err(error)
         }
     };
     observer.end(&outcome, 0)
 }
 
-/// Waits for the caller's preamble. It may be of a sender, which is to hear nothing of the files either.
+/// Reads the caller's preamble. A caller that is a sender must learn nothing about the files.
 async fn greet<T: Transport>(opening: &mut Opening<T>) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: OPENING_MAX.as_secs() };
     let preamble = match timeout(OPENING_MAX, opening.peek()).await.map_err(silent)? {

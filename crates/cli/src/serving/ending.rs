@@ -1,4 +1,4 @@
-//! The end of a server's session, and the peer that may come back after it.
+//! Outcome of a server's session, and the return of its peer.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use dfcp_files::TransferError;
 use crate::admission::By;
 use crate::limits::RETURNS_SOON;
 
-/// The end of a session.
+/// Outcome of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// All that was asked for is done.
+    /// Everything requested was done.
     Complete,
-    /// Something is not, and the same peer would not do better.
+    /// Something was not done, and a retry would not help.
     Incomplete,
-    /// The peer is gone, or its path.
+    /// The peer or its path has failed.
     Lost,
-    /// The peer has ended it, as it also does when it has connected again.
+    /// The peer ended the session, possibly because it has reconnected.
     Left,
 }
 
@@ -28,7 +28,7 @@ impl From<bool> for SessionEnd {
 }
 
 impl SessionEnd {
-    /// An end by this error.
+    /// Outcome of a session that failed with this error.
     #[must_use]
     pub fn of(error: &TransferError) -> Self {
         match error {
@@ -39,7 +39,7 @@ impl SessionEnd {
         }
     }
 
-    /// The time for which a server of one peer waits for that to come back, `most` at most.
+    /// Time for which a single-peer server waits for its peer's return, at most `most`.
     #[must_use]
     pub fn returns_within(self, most: Duration) -> Duration {
         match self {
@@ -55,17 +55,17 @@ fn is_silence(error: &std::io::Error) -> bool {
     matches!(cause, Some(ConnectionError::TimedOut | ConnectionError::PeerLostSession | ConnectionError::CloseTimeout))
 }
 
-/// Whom a server of one peer serves.
+/// Identity of the only peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
-    /// The one with this key.
+    /// Peer with this key.
     Key(PublicKey),
-    /// One that has the secret. All who have it are one.
+    /// Holder of the pre-shared key; all holders count as one.
     PreShared,
 }
 
 impl Served {
-    /// The peer that has been admitted so; `None` if it cannot be recognized again.
+    /// Identity of a peer admitted for reason `by`; `None` if the peer cannot be recognised again.
     pub(super) fn of(key: Option<PublicKey>, by: Option<By>) -> Option<Self> {
         match (key, by) {
             (Some(key), _) => Some(Self::Key(key)),

@@ -1,4 +1,4 @@
-//! Observer of one session of files that a listener serves, in either direction.
+//! Observer of one file session of a listener, in either direction.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use indicatif::MultiProgress;
 use serde_json::json;
 
 use super::ending::SessionEnd;
+use crate::flags;
 use crate::monitor::{self, Outcome};
 use crate::output;
 use crate::progress::Display;
 
-/// Shows a session, counts it and writes it down.
+/// Displays a session, counts it and logs it.
 #[derive(Debug)]
 pub struct SessionObserver {
     display: Display,
@@ -20,16 +21,16 @@ pub struct SessionObserver {
 }
 
 impl SessionObserver {
-    /// The observer of a session that was told to begin. The outcome of each file is shown as well, if `files`.
+    /// Creates the observer of a started session; with `files`, each file's outcome is displayed.
     #[must_use]
     pub fn new(told: monitor::Session, bars: &MultiProgress, json: bool, files: bool) -> Arc<Self> {
         Arc::new(Self { display: Display::new(bars, told.peer(), json, files), told, json })
     }
 
-    /// Runs the session until it ends, or is displaced by another one of its peer.
+    /// Runs the session until it ends, or is displaced by a newer one of its peer.
     ///
     /// # Errors
-    /// The session's.
+    /// Passes on the session's error.
     pub async fn watch(
         &self,
         session: impl Future<Output = Result<Report, TransferError>>,
@@ -40,7 +41,7 @@ impl SessionObserver {
         }
     }
 
-    /// The session has ended; it was complete only if at least `stored_min` entries were stored.
+    /// Records the end of the session; fewer than `stored_min` stored entries make it incomplete.
     pub fn end(&self, outcome: &Result<Report, TransferError>, stored_min: u64) -> SessionEnd {
         match outcome {
             Ok(report) => {
@@ -58,9 +59,9 @@ impl SessionObserver {
                 self.told.fail(error);
                 let peer = self.told.peer();
                 if self.json {
-                    output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+                    output::json(&json!({ "event": "error", "peer": peer, "message": flags::describe(error) }));
                 } else {
-                    output::always(&format!("{peer}: {error}"));
+                    output::always(&format!("{peer}: {}", flags::describe(error)));
                 }
                 SessionEnd::of(error)
             }

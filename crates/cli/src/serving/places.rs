@@ -1,9 +1,9 @@
-//! The places of connections which are not admitted yet, and which of them gives its place up when all are taken.
+//! Places of connections before admission, and the choice of the one that is displaced when all are taken.
 //!
-//! A silent connection may keep its place for half a minute, so a host that takes them all would turn all others away.
-//! Therefore the address which has most places gives one up for a newcomer from another: its oldest connection that has
-//! said nothing, or else, if it has two more than the newcomer's address, its oldest. So one host, however often it
-//! connects, is in nobody's way, and nobody is thrown out in the middle of a pairing for a newcomer no better off.
+//! A silent connection may keep its place for half a minute, so a host that takes all places would lock out everybody. Therefore the
+//! address with most places loses one to a newcomer from another address: its oldest silent connection, or, if it has two more than the
+//! newcomer's address, its oldest. So a flooding host displaces only itself, and a pairing is not interrupted for a newcomer with as many
+//! places.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use crate::limits::UNADMITTED_MAX;
 
-/// Places for peers before admission, at most [`UNADMITTED_MAX`].
+/// Places of peers before admission, at most [`UNADMITTED_MAX`].
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The oldest first.
+    /// Connections, oldest first.
     taken: Mutex<Vec<Taken>>,
 }
 
@@ -25,13 +25,13 @@ struct Taken {
     place: Arc<()>,
     prefix: Option<AddressPrefix>,
     silent: bool,
-    /// Dropped together with this entry, which tells the connection that it has lost its place.
+    /// Dropping this sender notifies the connection that it has lost its place.
     _held: oneshot::Sender<Infallible>,
 }
 
 impl Places {
-    /// Takes a place for a connection from `prefix`, perhaps another one's; `None` if there is none for it. All
-    /// connections without an address count as one's.
+    /// Takes a place for a connection from `prefix`, possibly by displacing another; `None` if there is none. Connections without an
+    /// address count as one address.
     pub fn take(self: &Arc<Self>, prefix: Option<AddressPrefix>) -> Option<Place> {
         let mut taken = self.taken();
         if taken.len() >= UNADMITTED_MAX {
@@ -45,12 +45,12 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Vec<Taken>> {
-        // Every change is complete before the lock is let go.
+        // Every change is complete before the lock is released.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Connection that makes room for one from `newcomer`.
+/// Connection to displace for one from `newcomer`.
 fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
     let held = |prefix| taken.iter().filter(|taken| taken.prefix == prefix).count();
     let own = held(newcomer);
@@ -61,7 +61,7 @@ fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
     silent.or_else(|| if most > own + 1 { taken.iter().position(gives) } else { None })
 }
 
-/// A place, given back when dropped.
+/// Place of a connection; dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
@@ -70,7 +70,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Callback that tells the others that this connection is no longer silent.
+    /// Callback that marks this connection as no longer silent.
     pub fn voice(&self) -> impl Fn() + Send + Sync + use<> {
         let (places, id) = (Arc::clone(&self.places), Arc::clone(&self.id));
         move || {
@@ -80,7 +80,7 @@ impl Place {
         }
     }
 
-    /// Waits until the place has been given to another connection, which may never be.
+    /// Waits until the place is taken by another connection, possibly for ever.
     pub async fn lost(&mut self) {
         let Err(_gone) = (&mut self.lost).await;
     }
@@ -108,12 +108,12 @@ mod tests {
         from(&format!("192.0.2.{number}"))
     }
 
-    /// `count` places for connections from `prefix`.
+    /// Takes `count` places for connections from `prefix`.
     fn take(places: &Arc<Places>, prefix: Option<AddressPrefix>, count: usize) -> Vec<Place> {
         (0..count).map(|_| places.take(prefix).unwrap()).collect()
     }
 
-    /// Indexes of those that have lost their place.
+    /// Indices of the connections that have lost their place.
     fn lost(held: &mut [Place]) -> Vec<usize> {
         let is_lost = |place: &mut Place| matches!(place.lost.try_recv(), Err(TryRecvError::Closed));
         held.iter_mut().enumerate().filter_map(|(i, place)| is_lost(place).then_some(i)).collect()

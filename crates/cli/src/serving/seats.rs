@@ -1,8 +1,8 @@
-//! The sessions under way, and which of them give their place up for a new connection of the same peer.
+//! Running sessions, and the choice of the one that is displaced by a new connection of the same peer.
 //!
-//! A peer that has lost its path, was stopped or was started again is back before its old session is given up, half a minute later. With few
-//! places that session would be in its way. So one that has been silent for a while goes when its own key comes again and there is no place
-//! left; nobody else's ever does.
+//! A peer that lost its path or was restarted returns before its old session times out, half a minute later. With few places the old
+//! session would block it. So a session that has been silent for a while is displaced when the same key returns and no place is free; other
+//! keys never displace it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use super::shares::Share;
 use crate::limits::SESSION_SILENCE_MAX;
 use crate::monitor::Handle;
 
-/// Sessions under way.
+/// Running sessions.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     taken: Vec<Seat>,
@@ -27,11 +27,11 @@ struct Seat {
     share: SharePlace,
 }
 
-/// The share that a session holds until it ends or is displaced.
+/// Share held by a session until it ends or is displaced.
 pub(super) type SharePlace = Arc<Mutex<Option<Share>>>;
 
 impl Seats {
-    /// A session of the peer with this key begins. Returns what names it, and what it holds.
+    /// Registers a session of the peer with this key. Returns its number and its share.
     pub(super) fn take(&mut self, key: Option<PublicKey>, session: Handle, share: Option<Share>) -> (u64, SharePlace) {
         let share = Arc::new(Mutex::new(share));
         self.next += 1;
@@ -39,12 +39,12 @@ impl Seats {
         (self.next, share)
     }
 
-    /// It has ended.
+    /// Removes an ended session.
     pub(super) fn leave(&mut self, number: u64) {
         self.taken.retain(|seat| seat.number != number);
     }
 
-    /// Ends the session of this key that has been silent for longest, if one has been for a while, and gives its place away.
+    /// Ends the longest-silent session of this key, if one has been silent for a while, and returns its share.
     pub(super) fn displace(&mut self, key: Option<PublicKey>) -> Option<Displaced> {
         key?;
         let own = self.taken.iter().enumerate().filter(|(_, seat)| seat.key == key);
@@ -52,7 +52,7 @@ impl Seats {
         (unheard >= SESSION_SILENCE_MAX).then(|| self.end(at))
     }
 
-    /// Ends this session, if it has been silent for a while.
+    /// Ends this session if it has been silent for a while.
     pub(super) fn displace_number(&mut self, number: u64) -> bool {
         let is_silent = |seat: &Seat| seat.number == number && seat.session.unheard() >= SESSION_SILENCE_MAX;
         let silent = self.taken.iter().position(is_silent);
@@ -66,9 +66,9 @@ impl Seats {
     }
 }
 
-/// A session that makes room.
+/// Displaced session.
 #[derive(Debug)]
 pub(super) struct Displaced {
-    /// Its place.
+    /// Share of the displaced session.
     pub(super) share: Option<Share>,
 }

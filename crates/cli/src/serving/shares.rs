@@ -1,8 +1,8 @@
-//! The places of peers that are served, and how many of them one key may have.
+//! Places of served peers, with a limit per key.
 //!
-//! A sender that vanishes keeps its place until its connection is given up, half a minute later. If one key could have all places, a host that
-//! loses its path again and again would turn everyone else away. So a key may have three times as many places as it leaves free (the dynamic
-//! thresholds of Choudhury and Hahne, 1998): of 16 one key has 12 and a second one 3.
+//! A vanished sender keeps its place until its connection times out, half a minute later. If one key could hold all places, a host with a
+//! flapping path would lock out everybody. So a key may hold three times as many places as are free (dynamic thresholds of Choudhury and
+//! Hahne, 1998): of 16, one key gets 12 and a second one 3.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,17 +10,17 @@ use dfcp::PublicKey;
 
 use crate::limits::PLACES_PER_FREE_ONE;
 
-/// The places of a server.
+/// Places of a server.
 #[derive(Debug)]
 pub struct Shares {
     places_max: usize,
-    /// True if one key must leave places to others.
+    /// True if the limit per key applies.
     is_shared: bool,
-    /// The key of each peer that is served. Peers without one cannot be told apart.
+    /// Key of each served peer. Peers without a key count as one.
     taken: Mutex<Vec<Option<PublicKey>>>,
 }
 
-/// A place, given back when dropped.
+/// Place of a peer; dropping it frees the place.
 #[derive(Debug)]
 pub struct Share {
     all: Arc<Shares>,
@@ -28,12 +28,12 @@ pub struct Share {
 }
 
 impl Shares {
-    /// `places_max` places, of which one key leaves some to others if they are shared.
+    /// Creates `places_max` places; `is_shared` applies the limit per key.
     pub fn new(places_max: usize, is_shared: bool) -> Arc<Self> {
         Arc::new(Self { places_max, is_shared, taken: Mutex::default() })
     }
 
-    /// Takes a place for a peer with this key; `None` if there is none for it.
+    /// Takes a place for a peer with this key; `None` if there is none.
     pub fn take(self: &Arc<Self>, key: Option<PublicKey>) -> Option<Share> {
         let mut taken = self.taken();
         let free = self.places_max.saturating_sub(taken.len());
@@ -70,12 +70,12 @@ mod tests {
         Some(StaticKey::from_seed(&[seed; 32]).public())
     }
 
-    /// Takes places for `key` until it gets no more, and holds them.
+    /// Takes places for `key` until none is left, and holds them.
     fn take_all(shares: &Arc<Shares>, key: Option<PublicKey>) -> Vec<Share> {
         std::iter::from_fn(|| shares.take(key)).collect()
     }
 
-    /// Third review: sixteen vanished sessions of one key held all places for half a minute.
+    /// Regression test: sixteen vanished sessions of one key held all places for half a minute.
     #[test]
     fn one_key_leaves_places_to_others() {
         let shares = Shares::new(16, true);

@@ -1,4 +1,4 @@
-//! The accept loop over connections in memory.
+//! Tests: accept loop over in-memory connections.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::identity::{AuthorizedList, ConfigDir};
 use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, SESSION_SILENCE_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
 
-/// A connection in memory from an address.
+/// In-memory connection from an address.
 pub(crate) struct From(Sealed, IpAddr);
 
 impl Transport for From {
@@ -53,7 +53,7 @@ impl AsyncWrite for From {
     }
 }
 
-/// Accepts what is put into the channel, and never fails.
+/// Acceptor of the connections in the channel; it never fails.
 pub(crate) struct Door(mpsc::UnboundedReceiver<From>);
 
 impl Acceptor for Door {
@@ -70,7 +70,7 @@ impl Acceptor for Door {
     }
 }
 
-/// The peers of a listener.
+/// Connector to the listener.
 pub(crate) struct Street(mpsc::UnboundedSender<From>);
 
 impl Street {
@@ -79,7 +79,7 @@ impl Street {
         (Self(sender), Door(receiver))
     }
 
-    /// Connects from 192.0.2.`host` with a key.
+    /// Connects from 192.0.2.`host` with the key of `seed`.
     pub(crate) fn connect(&self, host: u8, seed: u8) -> DuplexStream {
         let (ours, theirs) = connection(Some(key(seed)));
         assert!(self.0.send(From(theirs, [192, 0, 2, host].into())).is_ok());
@@ -96,7 +96,7 @@ impl Street {
 const SERVING: Serving =
     Serving { service: Service::Files, peers_max: 16, once: false, returns_max: Duration::ZERO, json: true };
 
-/// [`serve`], never told to stop.
+/// Runs [`serve`] without a stop request.
 async fn serve_all<F, S>(
     door: Door,
     serving: Serving,
@@ -117,7 +117,7 @@ pub(crate) fn last_code(told: &Mutex<Vec<News>>) -> Code {
     codes(told).last().unwrap().0.clone()
 }
 
-/// Lets everything run which does not wait for time.
+/// Runs all tasks that do not wait for time.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -148,7 +148,7 @@ async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
     }
     assert_eq!(told.lock().unwrap().last(), Some(&News::Closed));
     assert!(!street.try_code(&last_code(&told)).await.1, "nobody enters any more");
-    // Long after the strangers have been turned away.
+    // The time is long after the strangers' rejection.
     assert!(tokio::time::timeout(Duration::from_secs(3600), &mut serving).await.is_err(), "the transfer goes on");
     transfer.write_u8(42).await.unwrap();
     may_end.notify_one();
@@ -157,7 +157,7 @@ async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
     assert_eq!(log.try_recv(), Ok(Some(42)), "it ended by itself, on a living connection");
 }
 
-/// Keys alone: nothing but the list admits anybody, and somebody may be about to mend it.
+/// With keys only, an empty list keeps the listener running: the list may be repaired.
 #[tokio::test(start_paused = true)]
 async fn a_list_which_names_nobody_for_a_while_ends_no_listener() {
     let (street, door) = Street::new();
@@ -190,7 +190,7 @@ async fn a_list_which_names_nobody_for_a_while_ends_no_listener() {
         settle().await;
         assert_eq!(log.try_recv(), Ok(()), "admitted before {trouble:?}");
         write(trouble);
-        // A session that ends makes the loop look whether anybody can still be admitted.
+        // At the end of a session, the loop checks that peers can still be admitted.
         may_end.notify_one();
         settle().await;
         assert!(!serving.is_finished(), "{trouble:?} is no end");
@@ -202,7 +202,7 @@ async fn a_list_which_names_nobody_for_a_while_ends_no_listener() {
 #[tokio::test(start_paused = true)]
 async fn one_silent_host_turns_nobody_away() {
     let (street, door) = Street::new();
-    // By key: the key of seed 1 is authorized.
+    // The key of seed 1 is authorized.
     let (admission, _) = admission(ways());
     let (entered, mut log) = mpsc::unbounded_channel();
     let session = move |_, peer: String| {
@@ -222,7 +222,7 @@ async fn one_silent_host_turns_nobody_away() {
     peers.sort_by_key(|peer| peer.rsplit('.').next().and_then(|last| last.parse::<u8>().ok()));
     let expected: Vec<String> = (2..12).map(|host| format!("192.0.2.{host}")).collect();
     assert_eq!(peers, expected);
-    // The silent host's oldest have made room, the others wait on.
+    // The silent host's oldest connections were displaced; the others stay.
     for (i, ours) in silent.iter_mut().enumerate() {
         let gone = tokio::time::timeout(Duration::from_millis(1), ours.read_u8()).await.is_ok();
         assert_eq!(gone, i < honest.len(), "{i}");
@@ -235,7 +235,7 @@ async fn when_every_place_is_in_use_a_newcomer_is_told() {
     let (street, door) = Street::new();
     let (admission, _) = admission(Ways { codes: true, ..ways() });
     let serving = tokio::spawn(serve_all(door, SERVING, Some(admission), |_, _| std::future::ready(true)));
-    // Each from an address of its own, and in the middle of a pairing.
+    // Each connection has its own address and is in the middle of a pairing.
     let mut busy: Vec<_> = (0..UNADMITTED_MAX).map(|host| street.connect(host as u8, 2)).collect();
     for ours in &mut busy {
         ours.write_all(b"DFCPK\x01\x01\x00").await.unwrap();
@@ -247,7 +247,7 @@ async fn when_every_place_is_in_use_a_newcomer_is_told() {
     let kind = read_frame(&mut newcomer, &mut body).await.unwrap().unwrap();
     let ToSender::Refused(failure) = ToSender::decode(kind, &body).unwrap() else { panic!("not refused") };
     assert_eq!(failure.code, FailureCode::Busy);
-    // A silent connection is dropped in time, and there is room again.
+    // A silent connection times out, which frees its place.
     tokio::time::sleep(OPENING_MAX * 2).await;
     let mut later = street.connect(200, 2);
     later.write_all(&Service::Files.preamble()).await.unwrap();
@@ -292,7 +292,7 @@ async fn more_peers_than_are_served_at_once_are_told() {
     serving.abort();
 }
 
-/// Third review: the sessions of a sender that has vanished hold their places for half a minute.
+/// Regression test: sessions of a vanished sender hold their places for half a minute.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_many_sessions_leaves_places_to_others() {
     let (street, door) = Street::new();
@@ -318,7 +318,7 @@ async fn a_key_with_many_sessions_leaves_places_to_others() {
     serving.abort();
 }
 
-/// While nothing can be written down nothing is done, and the peers learn why.
+/// Without a writable audit log nothing is done, and peers get the reason.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     let (street, door) = Street::new();
@@ -346,8 +346,7 @@ async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     assert_eq!(events, ["lines_lost", "session_start", "session_end"], "the refusal could not be written");
 }
 
-/// A session that falls silent at once, or is heard all the time, and is over when it is displaced. `end` is what becomes of it after a second
-/// otherwise.
+/// Session that falls silent at once or is heard all the time, and ends when displaced. Otherwise it has outcome `end` after a second.
 async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: Option<SessionEnd>) -> SessionEnd {
     held.write_all(b"in").await.unwrap();
     told.note_silence(Duration::ZERO);
@@ -369,7 +368,7 @@ async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: O
     }
 }
 
-/// True if it is served, and not told that there is no place.
+/// True if the peer is served, false if it is refused as busy.
 async fn is_served(peer: &mut DuplexStream) -> bool {
     let mut first = [0; 2];
     peer.read_exact(&mut first).await.unwrap();
@@ -395,14 +394,14 @@ async fn a_key_takes_over_the_place_of_its_own_silent_session_and_no_others() {
         settle().await;
         let is_over = tokio::time::timeout(Duration::from_secs(1), first.read_u8()).await.is_ok();
         assert_eq!(is_over, expected, "the old session ends only then");
-        // The place was handed on, and not doubled.
+        // The place was transferred, not duplicated.
         let mut further = street.connect(4, 3);
         assert!(!is_served(&mut further).await);
         serving.abort();
     }
 }
 
-/// Serves one peer, whose sessions end one after the other as `ends` says. Returns how that ends, and after how many seconds.
+/// Serves one peer, whose sessions end as `ends` lists. Returns the result, and the seconds until then.
 async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u64, Vec<bool>) {
     let (street, door) = Street::new();
     let one = Serving { once: true, returns_max: Duration::from_secs(100), ..SERVING };
@@ -423,7 +422,7 @@ async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u6
         sleep_until(began + Duration::from_secs(*at)).await;
         let mut peer = street.connect(*seed, *seed);
         served.push(is_served(&mut peer).await);
-        // Its answer may still be on the way.
+        // The answer may still be in flight.
         tokio::spawn(async move { peer.read_to_end(&mut Vec::new()).await });
     }
     let ServingEnd::Once(outcome) = serving.await.unwrap().unwrap() else { panic!("stopped") };
@@ -447,7 +446,7 @@ async fn a_server_of_one_peer_waits_for_that_and_for_nobody_else() {
     }
 }
 
-/// The end of a listener that is told to stop, with sessions that end then as given, or have ended before.
+/// Result of a listener that is stopped, with sessions that then end as given, or (`None`) have ended before.
 async fn stopped_with(ends: &[Option<bool>]) -> ServingEnd {
     let (street, door) = Street::new();
     let (ask, stop) = Stop::new();
@@ -460,7 +459,7 @@ async fn stopped_with(ends: &[Option<bool>]) -> ServingEnd {
         let (end, stop, count) = (ends.lock().unwrap().pop().unwrap(), heard.clone(), Arc::clone(&count));
         async move {
             match end {
-                // It is over before.
+                // This session ends before the stop.
                 None => {
                     count.fetch_add(1, Ordering::SeqCst);
                     false
@@ -489,7 +488,7 @@ async fn assert_stopped_with(ends: &[Option<bool>], under_way: usize) {
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_is_stopped_knows_how_many_it_was_serving() {
     assert_stopped_with(&[], 0).await;
-    // Sessions that failed before were told, and complete ones were not interrupted.
+    // Earlier failures were reported, and complete sessions were not interrupted.
     assert_stopped_with(&[None, None], 0).await;
     assert_stopped_with(&[Some(true)], 0).await;
     assert_stopped_with(&[Some(false)], 1).await;

@@ -1,19 +1,19 @@
-//! Commands that a page shows together.
+//! Command blocks of a page.
 
-/// This comment before a block says that it is run.
+/// Comment that marks the next block as runnable.
 const RUN: &str = "<!-- run -->";
 
-/// A `sh` block of a page.
+/// `sh` block of a page.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Its lines, each with its number on the page; one that ends with a backslash has the next one in it.
+    /// Lines with their numbers; a line ending in a backslash includes the next one.
     pub(crate) lines: Vec<(usize, String)>,
-    /// It is complete in itself, and [`RUN`] stands before it.
+    /// True if [`RUN`] precedes the block, which is then self-contained.
     pub(crate) is_run: bool,
 }
 
 impl Block {
-    /// The blocks of a page.
+    /// All blocks of a page.
     pub(crate) fn all(page: &str) -> Vec<Self> {
         let mut blocks = Vec::new();
         let mut before = "";

@@ -1,4 +1,4 @@
-//! The pages that users read first, and the commands on them.
+//! User pages and the commands on them.
 
 mod block;
 mod shell;
@@ -9,10 +9,10 @@ use std::path::Path;
 pub(crate) use self::block::Block;
 pub(crate) use self::shell::commands;
 
-/// Tasks that have a page.
+/// Tasks with a page of their own.
 const TASKS: [&str; 7] = ["bad-paths", "files", "laboratory", "live-streams", "measuring", "programs", "services"];
 
-/// Names and texts of the README and of the guide's pages.
+/// Names and texts of the README and the guide.
 pub(crate) fn pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut names: Vec<String> = fs::read_dir(root.join("docs/guide"))
@@ -25,7 +25,7 @@ pub(crate) fn pages() -> Vec<(String, String)> {
     names.into_iter().map(|name| (name.clone(), fs::read_to_string(root.join(name)).unwrap())).collect()
 }
 
-/// Code within sentences and tables, each with the number of its line.
+/// Inline code outside blocks, with line numbers.
 pub(crate) fn spans(page: &str) -> Vec<(usize, &str)> {
     let mut is_fenced = false;
     let mut spans = Vec::new();

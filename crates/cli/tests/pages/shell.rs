@@ -1,9 +1,9 @@
-//! As much of a shell's language as the pages have.
+//! Parser for the subset of shell syntax that the pages use.
 
-/// Another spelling of `dfcp`, in a checkout.
+/// Spelling of `dfcp` in a checkout.
 const IN_A_CHECKOUT: &str = "cargo run --release -- ";
 
-/// The commands `dfcp ..` of a line, each as its words: behind the label of a machine, assignments and `sudo`, and into or out of pipes.
+/// Words of each `dfcp ..` command in a line, without machine labels, assignments, `sudo` and pipes.
 pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     let line = line.replace(IN_A_CHECKOUT, "dfcp ");
     let is_before = |word: &String| word.ends_with(':') || word.contains('=') || word == "sudo";
@@ -14,7 +14,7 @@ pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Words up to each operator. The file behind a redirection counts as a command of its own.
+/// Words between operators. A redirection target counts as a separate command.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;

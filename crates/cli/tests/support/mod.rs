@@ -1,4 +1,4 @@
-//! Running the real program, each side with a configuration directory of its own.
+//! Harness for the real program, with a separate configuration directory per side.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,18 +9,18 @@ use std::time::Duration;
 
 const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
 
-/// A hung program must fail a test, not hang it.
+/// Timeout that turns a hung program into a failed test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A loopback address that no other program has, as long as each test uses ports of its own: on Linux, where all of 127.0.0.0/8
-/// is there, no other process has this one. Ports below 32768 are not given to sockets which ask for any port of any address.
+/// Loopback address that no other program uses, provided each test has its own ports: on Linux, with all of 127.0.0.0/8, it depends on the
+/// process. Ports below 32768 are outside the ephemeral range.
 pub(crate) fn own_loopback(port: u16) -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let own = if cfg!(target_os = "linux") { [127, 64 | (high & 63), middle, low] } else { [127, 0, 0, 1] };
     std::net::SocketAddr::from((own, port)).to_string()
 }
 
-/// A machine with its user: files, and a configuration.
+/// Machine with one user: files and a configuration.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ impl Site {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A path in its files.
+    /// Path of a file on this machine.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -39,7 +39,7 @@ impl Site {
         self.path("config")
     }
 
-    /// Writes a file, which nobody else can read.
+    /// Writes a file with mode 0600.
     pub(crate) fn write(&self, name: &str, content: &str) -> String {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -48,7 +48,7 @@ impl Site {
         {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            // With any umask, others must not be able to replace it.
+            // Under any umask, other users must not be able to replace it.
             fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
         }
         path.to_str().unwrap().to_owned()
@@ -57,7 +57,7 @@ impl Site {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(DFCP);
         command.args(arguments).env("DFCP_CONFIG_DIR", self.config()).stdin(Stdio::null());
-        // By the cargo that runs the tests it would build the other program.
+        // With this variable the program would let cargo build `dfcp-lab`.
         command.env_remove("CARGO");
         command
     }
@@ -66,13 +66,13 @@ impl Site {
         Said::of(self.command(arguments).output().unwrap())
     }
 
-    /// This user's fingerprint or public key.
+    /// Fingerprint or public key of this user.
     pub(crate) fn id(&self, field: &str) -> String {
         let json: serde_json::Value = serde_json::from_str(&self.run(&["id", "--json"]).out).unwrap();
         json[field].as_str().unwrap().to_owned()
     }
 
-    /// Sends a small file to `address`. Unless `more` says which peer to trust, a new key is accepted.
+    /// Sends a small file to `address`. Unless `more` selects the trust, a new key is accepted.
     pub(crate) fn send(&self, address: &str, more: &[&str]) -> Said {
         const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-plaintext", "--insecure-classic"];
         let file = self.write("small.txt", "small");
@@ -80,7 +80,7 @@ impl Site {
         self.run(&[&["send", &file, address], trust, more].concat())
     }
 
-    /// A receiver into `output`, which says where it listens.
+    /// Starts a receiver into `output` and waits until it listens.
     pub(crate) fn receive(&self, more: &[&str]) -> Running {
         self.receive_at("127.0.0.1:0", more)
     }
@@ -95,13 +95,13 @@ impl Site {
         Running::start(self.command(arguments))
     }
 
-    /// The file that arrived by [`Site::send`].
+    /// Content of the file that [`Site::send`] sent, if it arrived.
     pub(crate) fn received(&self) -> Option<String> {
         fs::read_to_string(self.path("output/small.txt")).ok()
     }
 }
 
-/// Exit code and output of a program.
+/// Exit code and output of a finished program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -115,14 +115,14 @@ impl Said {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// It succeeded.
+    /// Asserts success.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// It failed, and said all of this.
+    /// Asserts failure, with all of `parts` in the message.
     #[track_caller]
     pub(crate) fn refused(&self, parts: &[&str]) {
         assert_eq!(self.code, Some(1), "{self:?}");
@@ -132,27 +132,27 @@ impl Said {
     }
 }
 
-/// A running `dfcp` which has said where it listens.
+/// Running `dfcp` that has printed its listening address.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
-    /// Lines that it printed before the one with its address.
+    /// Lines printed before the one with the address.
     pub(crate) before: String,
     lines: mpsc::Receiver<String>,
 }
 
 impl Running {
-    /// Starts it and reads its standard error up to the first loopback address with a port, or that of every one.
+    /// Starts the program and reads its standard error up to the first listening address (loopback or wildcard).
     pub(crate) fn start(command: Command) -> Self {
         Self::start_into(command, Stdio::null())
     }
 
-    /// As [`Running::start`], with its standard output going to `out`.
+    /// Starts the program as [`Running::start`] does, with standard output to `out`.
     pub(crate) fn start_into(mut command: Command, out: Stdio) -> Self {
         let mut child = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, lines) = mpsc::channel();
-        // Read to the end, so that the program never waits for the pipe.
+        // Drain the pipe, so that the program never blocks on it.
         std::thread::spawn(move || {
             for line in printed.map_while(Result::ok) {
                 let _ = sender.send(line);
@@ -166,13 +166,13 @@ impl Running {
         running
     }
 
-    /// The next line of its standard error that has `part` in it.
+    /// Next line of standard error that contains `part`.
     #[track_caller]
     pub(crate) fn line_with(&self, part: &str) -> String {
         self.line_with_one_of(&[part]).1
     }
 
-    /// The lines before it, and the line.
+    /// Next line that contains one of `parts`, with the lines before it.
     #[track_caller]
     fn line_with_one_of(&self, parts: &[&str]) -> (String, String) {
         let mut before = String::new();
@@ -185,7 +185,7 @@ impl Running {
         }
     }
 
-    /// The next code that it prints.
+    /// Next code that the program prints.
     #[track_caller]
     pub(crate) fn code(&self) -> String {
         self.line_with("    code: ").trim().trim_start_matches("code: ").to_owned()
@@ -197,7 +197,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for its end: its exit code, and what it printed since the last line that was asked for.
+    /// Waits for the exit; returns the exit code, and the output since the last requested line.
     pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         let mut said = String::new();
@@ -214,7 +214,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // An error means that it has ended by itself.
+        // An error means that the program has already exited.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }

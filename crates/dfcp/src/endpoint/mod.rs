@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use dfcp_proto::codec::RandomLinear;
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{
-    Accept, Config, Connection, ConnectionError, Content, Dscp, EndpointStats, Handle, PeerKey, Profile, Security,
+    Accept, Config, Connection, ConnectionError, Dscp, EndpointStats, Handle, PeerKey, Profile, Security,
     SendBuffering, StreamId,
 };
 use tokio::runtime::{self, RuntimeFlavor};
@@ -501,14 +502,14 @@ fn asking_for_the_key(mut config: Config) -> Option<Config> {
     Some(config)
 }
 
-/// Sets what depends on carrier and IP version. Sockets carry bytes: a content which is only counted is for simulators.
+/// Sets what depends on carrier and IP version. Sockets carry bytes, so the codec is always the one which does.
 fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> io::Result<Config> {
     if cfg!(not(target_os = "linux")) && config.dscp.is_some_and(|dscp| dscp != Dscp::CS0) {
         let sentence = "this system marks no datagrams with a DSCP, leave the setting out";
         return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
     }
     config.overhead_bytes = carrier.overhead_bytes(remote);
-    config.content = Content::Real;
+    config.codec = &RandomLinear;
     if remote.ip().to_canonical().is_ipv6() {
         // Header, stream id, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
         config.symbol_size = config.symbol_size.min(match config.security {

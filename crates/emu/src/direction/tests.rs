@@ -1,4 +1,4 @@
-//! A direction on a virtual clock.
+//! Tests of a direction on a virtual clock.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::packet::testing::Spec;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A write and when it came.
+/// Write, with its time.
 type Write = (Time, Vec<u8>);
 
 fn direction(config: LinkConfig, patience: Duration) -> Direction {
@@ -18,7 +18,7 @@ fn direction(config: LinkConfig, patience: Duration) -> Direction {
     Direction::new(links, patience, (Arc::default(), Side::Near))
 }
 
-/// Lets everything out at the times that the direction asks for.
+/// Releases everything at the times that the direction returns.
 fn drain(direction: &mut Direction) -> Vec<Write> {
     let mut writes = Vec::new();
     while let Some(due) = direction.next_time() {
@@ -33,7 +33,7 @@ fn drain(direction: &mut Direction) -> Vec<Write> {
     writes
 }
 
-/// The packets that writes stand for.
+/// Packets that the writes represent.
 fn packets(writes: &[Write]) -> Vec<Vec<u8>> {
     let frames = writes.iter().map(|(_, bytes)| Frame::parse(bytes).unwrap());
     frames.flat_map(|frame| (0..frame.segments()).map(|index| frame.wire_packet(index)).collect::<Vec<_>>()).collect()
@@ -52,7 +52,7 @@ fn without_a_rate_a_superpacket_leaves_whole_and_in_time() {
 
 #[test]
 fn with_a_rate_each_segment_leaves_at_its_own_time() {
-    // 1000 bytes with 52 of headers take 1052 us.
+    // 1000 bytes with 52 of headers take 1052 µs.
     let spec = Spec::tcp(1000, 10_000);
     let mut direction = direction(LinkConfig::default().with_rate_bps(8_000_000), Duration::ZERO);
     direction.accept(Time::ZERO, &spec.superpacket());
@@ -65,7 +65,7 @@ fn with_a_rate_each_segment_leaves_at_its_own_time() {
 
 #[test]
 fn patience_joins_segments_and_is_counted_as_lateness() {
-    // 105.2 us each: three are due within 250 us.
+    // 105.2 µs each: three are due within 250 µs.
     let spec = Spec::tcp(1000, 9000);
     let patience = Duration::from_micros(250);
     let mut direction = direction(LinkConfig::default().with_rate_bps(80_000_000).with_delay(20 * MS), patience);
@@ -89,7 +89,7 @@ fn what_is_lost_parts_runs_and_nothing_else_changes() {
         direction.accept(Time::ZERO, &spec.superpacket());
         let survivors = packets(&drain(&mut direction));
         delivered += survivors.len();
-        // In order, each at most once, and as it was.
+        // The survivors are in order, each at most once, and unchanged.
         let mut rest = all.iter();
         assert!(survivors.iter().all(|packet| rest.any(|sent| sent == packet)));
     }
@@ -98,7 +98,7 @@ fn what_is_lost_parts_runs_and_nothing_else_changes() {
     assert_eq!(report.links[0].lost.packets + delivered as u64, 200 * all.len() as u64);
     let share = report.links[0].lost.packets as f64 / report.links[0].offered.packets as f64;
     assert!((share - 0.1).abs() < 0.01, "{share}");
-    // Far fewer than one for each packet: 42 segments with 4.2 losses are about 5 runs.
+    // Far fewer than one write per packet: 42 segments with 4.2 losses form about 5 runs.
     assert!(report.writes < report.links[0].delivered.packets / 5, "{report:?}");
 }
 
@@ -108,7 +108,7 @@ fn lateness_is_the_time_of_the_write_and_not_of_the_decision() {
     for _ in 0..2 {
         direction.accept(Time::ZERO, &Spec::tcp(1000, 1000).superpacket());
     }
-    // Each look at the clock takes 1 ms: one for the decision, one for each write.
+    // Each reading of the clock takes 1 ms: one for the decision, one for each write.
     let now = Cell::new(Time::ZERO + MS);
     let clock = || {
         now.set(now.get() + MS);
@@ -152,7 +152,7 @@ fn what_is_on_its_way_back_when_the_nat_forgets_is_lost() {
     let links = || Links::new(&DirectionConfig::single(LinkConfig::default().with_delay(5 * MS)), 7).unwrap();
     let mut forward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Near));
     let mut backward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Far));
-    // Its ports are 0x0102 and 0x0304; an answer to it has them the other way round.
+    // The ports are 0x0102 and 0x0304; an answer has them swapped.
     let spec = Spec::tcp(1000, 3000);
     let answer_to = |port: u16| {
         let mut frame = spec.superpacket();
@@ -171,12 +171,12 @@ fn what_is_on_its_way_back_when_the_nat_forgets_is_lost() {
     assert_ne!(outer, 0x0102);
     backward.accept(Time::from_ms(20), &answer_to(outer));
     assert_eq!(packets(&drain(&mut backward)).len(), 3);
-    // And what is still sent to the old port uses the link, and is lost.
+    // Packets to the old port still use the link, and are lost.
     backward.accept(Time::from_ms(30), &answer_to(0x0102));
     assert_eq!((drain(&mut backward).len(), backward.report().forgotten_packets), (0, 6));
 }
 
-/// CoDel that marks what has waited for longer than 3 ms at once.
+/// CoDel that marks packets after 3 ms of sojourn time.
 fn marking() -> LinkConfig {
     let codel = FqCodel { ce_threshold: Some(3 * MS), ..FqCodel::single_queue() };
     LinkConfig::default().with_rate_bps(8_000_000).with_discipline(Discipline::FqCodel(codel))
@@ -184,11 +184,11 @@ fn marking() -> LinkConfig {
 
 #[test]
 fn marks_are_in_the_packets_that_leave_and_nothing_else_changes() {
-    // 1000 bytes with 52 of headers take 1052 us, so that the fourth packet has waited for longer.
+    // 1000 bytes with 52 of headers take 1052 µs, so the fourth packet has waited longer.
     for is_v6 in [false, true] {
         for corrupt in [0.0, 0.3] {
             let spec = Spec { is_v6, ecn: Ecn::Ect0, ..Spec::tcp(1000, 10_000) };
-            // Joined again where neighbours are alike.
+            // Adjacent segments with equal marks are joined again.
             let mut direction = direction(marking().with_corrupt(corrupt).with_delay(MS), 20 * MS);
             direction.accept(Time::ZERO, &spec.superpacket());
             let writes = drain(&mut direction);

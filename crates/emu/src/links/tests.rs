@@ -1,4 +1,4 @@
-//! Links on a virtual clock.
+//! Tests of links on a virtual clock.
 
 use dfcp_netem::{Loss, QueueLimit};
 
@@ -7,13 +7,13 @@ use crate::packet::testing::Spec;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packet of 1052 bytes.
+/// Packet of 1052 bytes.
 fn packet() -> Segment {
     let frame = Frame::parse(&Spec::tcp(1000, 1000).superpacket()).unwrap();
     Segment::all(frame).next().unwrap()
 }
 
-/// An access link of each pair, a bottleneck, and an access link behind it.
+/// Topology: an access link per pair, a bottleneck, and an access link after it.
 fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> DirectionConfig {
     let delay = |pair: usize| LinkConfig::default().with_delay((pair as u32 + 1) * MS);
     let mut links = vec![bottleneck];
@@ -25,7 +25,7 @@ fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> DirectionConfig {
     DirectionConfig { links, routes }
 }
 
-/// Arrival times at the end, ms, asking only when the links say so.
+/// Arrival times at the end, ms, popping only when the links ask for it.
 fn drain(links: &mut Links) -> Vec<f64> {
     let mut arrivals = Vec::new();
     while let Some(time) = links.next_time(Duration::ZERO) {
@@ -43,7 +43,7 @@ fn times_are_exact_over_several_links_however_late_they_are_looked_at() {
     let bottleneck = LinkConfig::default().with_rate_bps(8_000_000).with_delay(10 * MS);
     for is_late in [false, true] {
         let mut links = Links::new(&dumbbell(2, bottleneck.clone()), 1).unwrap();
-        // The second pair is at the bottleneck at 2 ms, when the first one's second packet is about to leave.
+        // The second pair reaches the bottleneck at 2 ms, when the first one's second packet is about to leave.
         links.push(Time::ZERO, 0, packet());
         links.push(Time::ZERO, 0, packet());
         links.push(Time::ZERO, 1, packet());

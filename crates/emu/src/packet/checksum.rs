@@ -1,11 +1,11 @@
-//! The Internet checksum (RFC 1071).
+//! Internet checksum (RFC 1071).
 
-/// The sum of 16-bit words.
+/// Sum of 16-bit words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum(u64);
 
 impl Sum {
-    /// Sum of `bytes`; a last odd one is the upper half of a word.
+    /// Sum of `bytes`; an odd last one is the upper half of a word.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let words = bytes.chunks_exact(2);
         let odd = words.remainder().first().map_or(0, |&last| u64::from(last) << 8);
@@ -16,7 +16,7 @@ impl Sum {
         Self(self.0 + u64::from(word))
     }
 
-    /// The sum in 16 bits, not inverted: the content of a field whose checksum is still to be completed.
+    /// Sum folded to 16 bits, not inverted: the field's content before the checksum is completed.
     pub(crate) fn folded(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {
@@ -25,14 +25,14 @@ impl Sum {
         sum as u16
     }
 
-    /// The checksum itself.
+    /// Checksum: the inverted sum.
     pub(crate) fn checksum(self) -> u16 {
         !self.folded()
     }
 }
 
-/// Completes the checksum at `start + offset` over all from `start` on; `false`, and nothing done, if it would not be within
-/// `packet`. A result of zero is written as all ones, which is the same number and does not mean "no checksum" to UDP.
+/// Completes the checksum at `start + offset` over everything from `start` on; `false`, without effect, if it would lie outside `packet`.
+/// Zero is written as all ones, an equal number that does not mean "no checksum" in UDP.
 pub(crate) fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(summed) = packet.get_mut(start..) else { return false };
     let sum = Sum::of(summed).checksum();

@@ -1,13 +1,13 @@
-//! The ECN field of an IP packet (RFC 3168, sections 5 and 23): of IPv4's second byte, and of IPv6's traffic class.
+//! ECN field of an IP packet (RFC 3168, sections 5 and 23): in IPv4's second byte, and in IPv6's traffic class.
 
 use dfcp_netem::Ecn;
 
 use super::checksum::Sum;
 
-/// Offset of the checksum in IPv4's header.
+/// Offset of the checksum in the IPv4 header.
 const CHECKSUM_AT: usize = 10;
 
-/// Shift to the left of the field's two bits in the second byte; `None` without an IP header.
+/// Left shift of the field's two bits in the second byte; `None` without an IP header.
 fn shift(packet: &[u8]) -> Option<u32> {
     match packet.first()? >> 4 {
         4 => Some(0),
@@ -16,14 +16,14 @@ fn shift(packet: &[u8]) -> Option<u32> {
     }
 }
 
-/// The codepoint of a packet.
+/// Codepoint of a packet.
 pub(super) fn of(packet: &[u8]) -> Ecn {
     let bits = shift(packet).zip(packet.get(1)).map(|(shift, byte)| byte >> shift);
     bits.map_or(Ecn::NotEct, Ecn::from_bits)
 }
 
-/// Sets the codepoint to CE. IPv4's checksum changes by the difference alone (RFC 1624, equation 3), so that a wrong one stays
-/// wrong; IPv6 has none, and no checksum above IP covers the field.
+/// Sets the codepoint to CE. IPv4's checksum is updated by the difference (RFC 1624, equation 3), so that a wrong one stays wrong; no other
+/// checksum covers the field.
 pub(super) fn mark_ce(packet: &mut [u8]) {
     let Some((shift, &[first, second])) = shift(packet).zip(packet.first_chunk()) else { return };
     let marked = second | Ecn::Ce.bits() << shift;
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// A header of IPv4 with a right checksum.
+    /// IPv4 header with a correct checksum.
     fn ipv4(mut header: Vec<u8>) -> Vec<u8> {
         header[0] = 0x40 | (header.len() / 4) as u8;
         header[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
@@ -64,11 +64,11 @@ mod tests {
             mark_ce(&mut marked);
             prop_assert_eq!(of(&marked), Ecn::Ce);
             prop_assert_eq!(Sum::of(&marked).folded(), 0xffff);
-            // The same as if it were computed anew.
+            // Equal to a newly computed checksum.
             let mut anew = header.clone();
             anew[1] |= 3;
             prop_assert_eq!(&marked, &ipv4(anew));
-            // A wrong one is as far off as before.
+            // A wrong checksum is off by the same amount as before.
             let mut broken = header;
             let sum = u16::from_be_bytes([broken[10], broken[11]]) ^ wrong;
             broken[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Flow of a packet, for queues that serve flows in turn.
+//! Flow of a packet, for fair queues.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use dfcp_netem::FLOWS_MAX;
 
 use super::layout::{IpLayout, TCP, UDP};
 
-/// Common fields of a flow's packets: protocol, addresses, and ports where there are any.
+/// Flow key: protocol, addresses, and ports if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FlowKey {
     protocol: u8,
@@ -20,14 +20,14 @@ impl FlowKey {
         for (to, from) in addresses.iter_mut().zip(ip.addresses(packet)) {
             *to = *from;
         }
-        // Later fragments have no ports, so the first one's do not count.
+        // Later fragments have no ports, so the first one's are ignored.
         let has_ports = !ip.is_fragment && matches!(ip.protocol, TCP | UDP);
         let ports = packet.get(ip.transport_at..).and_then(<[u8]>::first_chunk).filter(|_| has_ports);
         Self { protocol: ip.protocol, addresses, ports: ports.copied().unwrap_or_default() }
     }
 }
 
-/// Numbers flows from 0 in order of appearance, as DRR and WFQ want them.
+/// Numbering of flows from 0 in order of appearance, as DRR and WFQ require.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
     numbers: BTreeMap<FlowKey, u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// The flow's number. Beyond [`FLOWS_MAX`] flows, which is as many as queues tell apart, numbering starts again.
+    /// Number of the flow. Beyond [`FLOWS_MAX`] flows, the limit of the queues, numbering restarts.
     pub(crate) fn number(&mut self, key: FlowKey) -> u64 {
         if let Some((_, number)) = self.last.filter(|(last, _)| *last == key) {
             return number;

@@ -1,4 +1,4 @@
-//! Frames read from a device: a packet, or a superpacket of TCP segments or UDP datagrams that will be cut up later.
+//! Frames read from a device: a packet, or a superpacket of TCP segments or UDP datagrams to be split later.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use super::layout::{IpLayout, TCP, UDP, Version};
 use super::vnet::{GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VNET_BYTES, VnetHeader};
 use crate::limits::{PACKET_BYTES_MAX, SEGMENTS_MAX};
 
-/// Flags of TCP, in byte 13 of its header.
+/// TCP flags, in byte 13 of the header.
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// A frame's fault; it is not sent on.
+/// Fault of a frame, which is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("not an IP packet of a possible length")]
@@ -27,34 +27,34 @@ pub(crate) enum Malformed {
     Superpacket,
 }
 
-/// Mapping of a NAT that translated a packet, checked again when it arrives there.
+/// NAT mapping of a packet, checked again on arrival at the NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     /// Route of the host.
     pub(crate) route: usize,
-    /// Times that the host's ports had been forgotten. `None`: nothing has been sent from there since then.
+    /// Number of rebindings at the time of the mapping. `None` if the port was unused since the last one.
     pub(crate) generation: Option<u32>,
 }
 
-/// A packet, or a superpacket.
+/// Packet or superpacket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     vnet: VnetHeader,
     packet: Box<[u8]>,
     ip: IpLayout,
-    /// All headers, which every segment repeats. The length of a packet which is not a superpacket.
+    /// Length of all headers, which every segment repeats; of a plain packet, its whole length.
     headers_bytes: usize,
-    /// Payload of each segment but the last; not zero.
+    /// Payload of each segment except the last; not zero.
     segment_bytes: usize,
     segments: usize,
-    /// See [`dfcp_netem::Packet::flow`].
+    /// Flow number, see [`dfcp_netem::Packet::flow`].
     pub(crate) flow: u64,
-    /// Mapping that a NAT checks on its arrival there.
+    /// Mapping to be checked by the NAT on arrival.
     pub(crate) binding: Option<Binding>,
 }
 
 impl Frame {
-    /// Takes what a device has handed out.
+    /// Parses a frame from a device.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let (vnet, packet) = bytes.split_first_chunk::<VNET_BYTES>().ok_or(Malformed::NotIp)?;
         let vnet = VnetHeader::decode(vnet);
@@ -62,7 +62,7 @@ impl Frame {
         if vnet.gso_kind == GSO_NONE { Self::single(vnet, packet, ip) } else { Self::superpacket(vnet, packet, ip) }
     }
 
-    /// A packet whose checksum is complete.
+    /// Parses a packet with a complete checksum.
     pub(crate) fn of_packet(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = IpLayout::of(packet).ok_or(Malformed::NotIp)?;
         Self::single(VnetHeader::default(), packet, ip)
@@ -73,7 +73,7 @@ impl Frame {
         if vnet.needs_checksum() && checksum_end > packet.len() {
             return Err(Malformed::Checksum);
         }
-        // Of the flags only this one means something to a device that takes a packet back.
+        // A device that receives a packet understands only this flag.
         let flags = vnet.flags & NEEDS_CHECKSUM;
         let vnet = VnetHeader { flags, segment_bytes: 0, ..vnet };
         let headers_bytes = packet.len();
@@ -95,7 +95,7 @@ impl Frame {
             (GSO_UDP_L4, _, UDP) => 6,
             _ => return Err(Malformed::Superpacket),
         };
-        // By the standard a superpacket's checksum is always to be completed.
+        // By the standard, a superpacket's checksum is always incomplete.
         let sums_here = usize::from(vnet.checksum_start) == ip.transport_at && vnet.checksum_offset == expected;
         if !vnet.needs_checksum() || !sums_here || ip.is_fragment {
             return Err(Malformed::Superpacket);
@@ -112,7 +112,7 @@ impl Frame {
         Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0, binding: None })
     }
 
-    /// The packet, from the IP header on.
+    /// Packet from the IP header on.
     pub(crate) fn packet(&self) -> &[u8] {
         &self.packet
     }
@@ -126,7 +126,7 @@ impl Frame {
         self.headers_bytes + self.payload_of(index, 1).len()
     }
 
-    /// The bytes of the payload that `count` segments from `first` on have.
+    /// Payload of `count` segments from `first` on.
     fn payload_of(&self, first: usize, count: usize) -> &[u8] {
         let payload = self.packet.get(self.headers_bytes..).unwrap_or_default();
         let at = |segment: usize| segment.saturating_mul(self.segment_bytes).min(payload.len());
@@ -134,7 +134,7 @@ impl Frame {
         payload.get(start..end).unwrap_or_default()
     }
 
-    /// The codepoint with which it has come; a superpacket's segments have one.
+    /// ECN codepoint on arrival; a superpacket's segments share one.
     pub(crate) fn ecn(&self) -> Ecn {
         ecn::of(&self.packet)
     }
@@ -143,13 +143,13 @@ impl Frame {
         self.ip.is_link_local_multicast(&self.packet)
     }
 
-    /// Index of its pair of hosts, by the number in its sender's address (see [`crate::pair_address`]).
+    /// Index of the host pair, from the sender's address (see [`crate::pair_address`]).
     pub(crate) fn pair(&self) -> Option<usize> {
         let source = self.ip.addresses(&self.packet).first_chunk::<4>().filter(|_| self.ip.version == Version::V4);
         source.and_then(|source| usize::from(u16::from_be_bytes([source[2], source[3]])).checked_sub(1))
     }
 
-    /// Protocol, and ports of source and destination; `None` for every fragment of a packet, since only the first one has them.
+    /// Protocol, source port and destination port; `None` for every fragment, since only the first one has ports.
     pub(crate) fn ports(&self) -> Option<(u8, [u16; 2])> {
         self.ip.payload_at(&self.packet).filter(|_| !self.ip.is_fragment)?;
         let [s0, s1, d0, d1] = *self.packet.get(self.ip.transport_at..)?.first_chunk()?;
@@ -166,8 +166,7 @@ impl Frame {
         self.set_port(2, port);
     }
 
-    /// Changes a port, and a checksum which is complete by the difference (RFC 1624). One that is still to be completed does not have
-    /// ports in it yet.
+    /// Changes a port, and updates a complete checksum by the difference (RFC 1624). An incomplete one does not cover ports yet.
     fn set_port(&mut self, at: usize, port: u16) {
         let checksum_at = if self.ip.protocol == TCP { 16 } else { 6 };
         let is_complete = !self.vnet.needs_checksum() || usize::from(self.vnet.checksum_start) != self.ip.transport_at;
@@ -177,7 +176,7 @@ impl Frame {
         };
         let (old, sum) = (word(transport, at), word(transport, checksum_at));
         put(transport, at, port);
-        // UDP without a checksum has none afterwards.
+        // UDP without a checksum stays without.
         if is_complete && (sum != 0 || self.ip.protocol == TCP) {
             let new = Sum::default().plus_word(!sum).plus_word(!old).plus_word(port).checksum();
             put(transport, checksum_at, if new == 0 { 0xffff } else { new });
@@ -188,12 +187,11 @@ impl Frame {
         FlowKey::of(self.ip, &self.packet)
     }
 
-    /// Bytes for a device, of `count` segments from `first` on: the header of [`VnetHeader`] and all headers, put into `headers`, and
-    /// the payload.
+    /// Bytes of `count` segments from `first` on, for a device: [`VnetHeader`] and all headers in `headers`; returns the payload.
     pub(crate) fn run<'a>(&'a self, first: usize, count: usize, headers: &mut Vec<u8>) -> &'a [u8] {
         headers.clear();
         if first == 0 && count >= self.segments {
-            // All of it, as it came.
+            // The whole frame is written unchanged.
             headers.extend(self.vnet.encode());
             headers.extend_from_slice(&self.packet[..self.headers_bytes]);
             return self.payload_of(0, self.segments);
@@ -215,7 +213,7 @@ impl Frame {
         payload
     }
 
-    /// Lengths, and what numbers the segments over IPv4.
+    /// Adjusts lengths, and identification numbers of IPv4.
     fn adjust_ip(&self, headers: &mut [u8], first: usize, payload_bytes: usize) {
         let total_bytes = self.headers_bytes + payload_bytes;
         match self.ip.version {
@@ -232,7 +230,7 @@ impl Frame {
         }
     }
 
-    /// Sequence number and flags of TCP, length of UDP, and the sum of the pseudo-header.
+    /// Adjusts TCP's sequence number and flags, UDP's length, and the pseudo-header sum.
     fn adjust_transport(&self, headers: &mut [u8], first: usize, is_last: bool, payload_bytes: usize) {
         let transport_at = self.ip.transport_at;
         let length = (self.headers_bytes - transport_at + payload_bytes) as u16;
@@ -257,7 +255,7 @@ impl Frame {
         put(header, 16, pseudo);
     }
 
-    /// One segment as it would be on the wire, with a complete checksum.
+    /// Segment as on the wire, with a complete checksum.
     pub(crate) fn wire_packet(&self, index: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         let payload = self.run(index, 1, &mut bytes);

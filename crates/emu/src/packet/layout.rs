@@ -1,4 +1,4 @@
-//! Header offsets of an IP packet, which comes from any program at all, so nothing in it is trusted.
+//! Header offsets of an IP packet, which may come from any program and is untrusted.
 
 use crate::limits::EXTENSION_HEADERS_MAX;
 
@@ -6,7 +6,7 @@ use crate::limits::EXTENSION_HEADERS_MAX;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 
-/// Headers of IPv6 that may stand before the transport header: hop-by-hop, routing, destination options.
+/// IPv6 headers in front of the transport header: hop-by-hop, routing, destination options.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
 const IPV6_FRAGMENT: u8 = 44;
 
@@ -16,20 +16,20 @@ pub(crate) enum Version {
     V6,
 }
 
-/// The IP header, and where the next one starts.
+/// Layout of the IP header, and start of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpLayout {
     pub(crate) version: Version,
     /// Protocol number of the transport header.
     pub(crate) protocol: u8,
-    /// Start of the transport header; within the packet or at its end.
+    /// Offset of the transport header, within the packet or at its end.
     pub(crate) transport_at: usize,
-    /// Only a part of a datagram: ports are in the first one alone.
+    /// True for a fragment: only the first one has ports.
     pub(crate) is_fragment: bool,
 }
 
 impl IpLayout {
-    /// `None` if this is not an IP packet.
+    /// Layout of `packet`; `None` if it is not IP.
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::of_ipv4(packet),
@@ -44,7 +44,7 @@ impl IpLayout {
         if header_bytes < 20 || header_bytes > packet.len() {
             return None;
         }
-        // All but the flag "don't fragment".
+        // All bits except the flag "don't fragment".
         let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0xbfff != 0;
         Some(Self { version: Version::V4, protocol: header[9], transport_at: header_bytes, is_fragment })
     }
@@ -56,7 +56,7 @@ impl IpLayout {
             if !EXTENSIONS.contains(&protocol) {
                 break;
             }
-            // A truncated header is no header, and the bytes after it belong to no protocol known here.
+            // A truncated header counts as none, and the bytes after it have an unknown protocol.
             let Some(&[next, eighths]) = packet.get(transport_at..).and_then(<[u8]>::first_chunk) else { break };
             let end = transport_at + (usize::from(eighths) + 1) * 8;
             if end > packet.len() {
@@ -76,7 +76,7 @@ impl IpLayout {
         packet.get(place).unwrap_or_default()
     }
 
-    /// True if it is for the neighbours of its sender alone (RFC 5771 §4, RFC 4291 §2.7): no router forwards it.
+    /// True for link-local multicast (RFC 5771 §4, RFC 4291 §2.7), which no router forwards.
     pub(crate) fn is_link_local_multicast(self, packet: &[u8]) -> bool {
         match (self.version, self.addresses(packet)) {
             (Version::V4, addresses) => addresses.get(4..7) == Some(&[224, 0, 0]),
@@ -87,7 +87,7 @@ impl IpLayout {
         }
     }
 
-    /// Offset of TCP's payload, or UDP's.
+    /// Offset of the TCP or UDP payload.
     pub(crate) fn payload_at(self, packet: &[u8]) -> Option<usize> {
         let transport = packet.get(self.transport_at..)?;
         let header_bytes = match self.protocol {

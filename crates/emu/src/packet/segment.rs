@@ -1,4 +1,4 @@
-//! Packets on the links, and their last steps at the ends.
+//! Packets on the links, and their final steps at the ends.
 
 use std::rc::Rc;
 
@@ -7,14 +7,14 @@ use dfcp_netem::{Ecn, Packet, flip_bit};
 use super::frame::{Binding, Frame};
 use super::{VNET_BYTES, ecn};
 
-/// One packet: a frame's only one, or a segment of a superpacket. All segments share their superpacket's memory.
+/// Single packet: a plain frame, or a segment of a superpacket. Segments share their superpacket's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     frame: Rc<Frame>,
     index: u16,
-    /// A queue has set its ECN codepoint to CE.
+    /// True if a queue has set CE.
     is_marked: bool,
-    /// The whole packet, once it is no longer what its frame says.
+    /// Whole packet, once it differs from its frame.
     corrupted: Option<Box<[u8]>>,
 }
 
@@ -26,7 +26,7 @@ impl Segment {
         (0..segments).map(move |index| Self { frame: Rc::clone(&frame), index, is_marked: false, corrupted: None })
     }
 
-    /// See [`Frame::binding`].
+    /// NAT mapping, see [`Frame::binding`].
     pub(crate) fn binding(&self) -> Option<Binding> {
         self.frame.binding
     }
@@ -64,14 +64,14 @@ impl Packet for Segment {
         let before = ecn::of(packet);
         flip_bit(packet, random);
         if ecn::of(packet) != before {
-            // The codepoint is no link's to change, nor is the version, which says where it is.
+            // Keep the ECN codepoint, and the version, which determines its position.
             flip_bit(packet, random);
             flip_bit(packet, random ^ 1 << 63);
         }
     }
 }
 
-/// Segments of one superpacket that follow each other, and leave as one write.
+/// Adjacent segments of one superpacket that leave by one write.
 #[derive(Debug)]
 pub(crate) struct Run {
     head: Segment,
@@ -83,7 +83,7 @@ impl Run {
         Self { head, count: 1 }
     }
 
-    /// Takes the segment in if it continues the run; else gives it back.
+    /// Adds the segment if it continues the run; otherwise returns it.
     pub(crate) fn extend(&mut self, segment: Segment) -> Result<(), Segment> {
         let continues = usize::from(segment.index) == usize::from(self.head.index) + self.count;
         let is_intact = self.head.corrupted.is_none() && segment.corrupted.is_none();
@@ -106,7 +106,7 @@ impl Run {
         (first..first + self.count).map(|index| self.head.frame.size_bytes(index) as u64).sum()
     }
 
-    /// Bytes for a device: `headers`, and the payload behind it.
+    /// Bytes for a device: fills `headers`, and returns the payload.
     pub(crate) fn write<'a>(&'a self, headers: &mut Vec<u8>) -> &'a [u8] {
         match &self.head.corrupted {
             None => {
@@ -117,7 +117,7 @@ impl Run {
                 payload
             }
             Some(packet) => {
-                // Its checksum is complete and perhaps wrong: the kernel is to verify it.
+                // The checksum is complete and possibly wrong: let the kernel verify it.
                 headers.clear();
                 headers.extend([0; VNET_BYTES]);
                 packet

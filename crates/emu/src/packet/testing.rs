@@ -1,4 +1,4 @@
-//! Superpackets and the packets which they stand for, built from scratch.
+//! Superpackets and the packets that they represent, built from scratch, for tests.
 
 use dfcp_netem::Ecn;
 
@@ -6,7 +6,7 @@ use super::checksum::Sum;
 use super::layout::{TCP, UDP};
 use super::vnet::{GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VnetHeader};
 
-/// A superpacket to build.
+/// Superpacket to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) is_v6: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// TCP over IPv4 with options of 12 bytes.
+    /// TCP over IPv4 with 12 bytes of options.
     pub(crate) fn tcp(segment_bytes: usize, payload_bytes: usize) -> Self {
         Self {
             is_v6: false,
@@ -109,7 +109,7 @@ impl Spec {
         header
     }
 
-    /// The packets which the superpacket stands for.
+    /// Packets that the superpacket represents.
     pub(crate) fn packets(&self) -> Vec<Vec<u8>> {
         let payload = self.payload();
         let chunks: Vec<&[u8]> = payload.chunks(self.segment_bytes).collect();
@@ -117,7 +117,7 @@ impl Spec {
         chunks.iter().enumerate().map(|(number, chunk)| self.packet(number, chunk, number == last)).collect()
     }
 
-    /// The superpacket as the kernel hands it out.
+    /// Superpacket as the kernel delivers it.
     pub(crate) fn superpacket(&self) -> Vec<u8> {
         let mut packet = self.packet(0, &self.payload(), true);
         let transport_bytes = (packet.len() - self.transport_at()) as u16;
@@ -142,7 +142,7 @@ impl Spec {
     }
 }
 
-/// Another way to the same number: one byte at a time, with end-around carry.
+/// Independent computation of the checksum: byte by byte, with end-around carry.
 fn reference_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u16;
     for (at, &byte) in bytes.iter().enumerate() {

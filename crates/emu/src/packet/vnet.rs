@@ -1,30 +1,30 @@
-//! `struct virtio_net_hdr`, which stands before every packet of a TUN device with `IFF_VNET_HDR` (virtio 1.2, §5.1.6).
+//! `struct virtio_net_hdr`, in front of every packet of a TUN device with `IFF_VNET_HDR` (virtio 1.2, §5.1.6).
 
-/// Its size: a TUN device uses the variant without `num_buffers` unless told otherwise.
+/// Length of the header: by default a TUN device uses the variant without `num_buffers`.
 pub(crate) const VNET_BYTES: usize = 10;
 
-/// The checksum field holds the sum of the pseudo-header only; the rest is to be added.
+/// Flag: the checksum field holds only the pseudo-header sum, and must be completed.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
-/// GSO type of a frame that is no superpacket.
+/// GSO type of a plain packet.
 pub(crate) const GSO_NONE: u8 = 0;
-/// TCP over IPv4.
+/// GSO type of TCP over IPv4.
 pub(crate) const GSO_TCPV4: u8 = 1;
-/// TCP over IPv6.
+/// GSO type of TCP over IPv6.
 pub(crate) const GSO_TCPV6: u8 = 4;
-/// UDP over either, datagrams of equal lengths.
+/// GSO type of UDP over either, with datagrams of equal length.
 pub(crate) const GSO_UDP_L4: u8 = 5;
-/// Added to the kinds of TCP if the first segment has CWR set (RFC 3168).
+/// Flag for TCP types if the first segment has CWR set (RFC 3168).
 pub(crate) const GSO_ECN: u8 = 0x80;
 
-/// The header, in the machine's own byte order.
+/// Header, in native byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VnetHeader {
     pub(crate) flags: u8,
     pub(crate) gso_kind: u8,
-    /// All headers of a superpacket; a hint.
+    /// Length of a superpacket's headers; a hint.
     pub(crate) headers_bytes: u16,
-    /// Payload of each segment but the last.
+    /// Payload of each segment except the last.
     pub(crate) segment_bytes: u16,
     /// Offset at which summing starts.
     pub(crate) checksum_start: u16,

@@ -2,7 +2,7 @@ use super::*;
 
 const INTERVAL_MS: u64 = 100;
 
-/// A threshold of one interval, from which on nothing is left to chance.
+/// Configuration with a threshold of one interval, at which results are exact.
 fn config() -> Config {
     Config::default().with_threshold(Duration::from_millis(INTERVAL_MS))
 }
@@ -11,8 +11,8 @@ fn estimator() -> Estimator {
     Estimator::new(config()).unwrap()
 }
 
-/// Emulates a link of one byte in a microsecond: `joins` are times in ms and bytes, `probes` the numbers which are sent, one
-/// every 100 ms from 100 ms on, and not lost. Returns the busy periods.
+/// Emulates a link of one byte per microsecond: `joins` are times in ms with bytes, `probes` the numbers that are not lost, sent every 100
+/// ms from 100 ms on. Returns the busy periods.
 fn served(estimator: &mut Estimator, joins: &[(u64, u64)], probes: impl IntoIterator<Item = u64>) -> Vec<BusyPeriod> {
     let mut joins = joins.iter().peekable();
     let (mut free_us, mut periods) = (0, Vec::new());
@@ -45,8 +45,8 @@ fn a_busy_period_goes_from_the_first_to_the_last_probe_at_the_threshold() {
 
 #[test]
 fn the_threshold_itself_counts_as_busy() {
-    // Waits of exactly 150 ms, and the last of these at 750 ms; a threshold one nanosecond higher ends the period at the same
-    // arrival, since three test packets arrive together.
+    // Waits of exactly 150 ms, the last one at 750 ms; a threshold one nanosecond higher ends the period at the same arrival, since three
+    // test packets arrive together.
     let at = |threshold| {
         let mut estimator = Estimator::new(config().with_threshold(threshold)).unwrap();
         served(&mut estimator, &[(250, 200_000), (350, 100_000)], 0..9).len()
@@ -57,12 +57,12 @@ fn the_threshold_itself_counts_as_busy() {
 
 #[test]
 fn lost_test_packets_are_no_queue() {
-    // Without traffic, three of four lost: spacings of 400 ms which were sent so.
+    // No traffic, three of four lost: spacings of 400 ms, equal to those sent.
     let mut estimator = estimator();
     let periods = served(&mut estimator, &[], (0..100).filter(|number| number % 4 == 0));
     assert_eq!((periods.len(), estimator.queue()), (0, Some(Duration::ZERO)));
     assert_eq!(*estimator.counts(), Counts { probes: 25, missing: 72, models: 1, ..Counts::default() });
-    // Number 3 is lost within a busy period, which then has the same ends and bytes.
+    // Number 3 is lost within a busy period, which keeps its ends and bytes.
     let mut other = Estimator::new(config()).unwrap();
     let whole = served(&mut other, &BURSTS, 0..9);
     let mut third = Estimator::new(config()).unwrap();
@@ -71,7 +71,7 @@ fn lost_test_packets_are_no_queue() {
 
 #[test]
 fn without_numbers_a_lost_test_packet_ends_the_model() {
-    // The arrivals of the test above, counted as they come: three lost in a row, and one within the busy period.
+    // Arrivals of the test above, counted without numbers: three lost in a row, and one within the busy period.
     for lost in [3, 12] {
         let mut estimator = Estimator::new(
             Config::unnumbered(Duration::from_millis(INTERVAL_MS)).with_threshold(Duration::from_millis(100)),
@@ -89,7 +89,7 @@ fn without_numbers_a_lost_test_packet_ends_the_model() {
 #[test]
 fn a_gap_throws_an_open_busy_period_away() {
     let mut estimator = estimator();
-    // Numbers 4 to 14 never come: from 650 ms to 1600 ms is within the gap of 1 s, to 1700 ms it is not.
+    // Numbers 4 to 14 are lost: 650 ms to 1600 ms is within the gap of 1 s, to 1700 ms is not.
     let periods = served(&mut estimator, &BURSTS, (0..40).filter(|number| !(4..=14).contains(number)));
     assert_eq!((periods.len(), estimator.counts().gaps), (1, 0));
     let mut estimator = Estimator::new(config()).unwrap();
@@ -99,8 +99,7 @@ fn a_gap_throws_an_open_busy_period_away() {
 
 #[test]
 fn early_test_packets_leave_no_negative_queue() {
-    // The first model begins 200 ms above the truth, since the queue has that length all the time; then it empties, and the
-    // next burst is seen in full.
+    // The first model starts 200 ms too low, since the queue has constant length; then it empties, and the next burst is seen in full.
     let mut estimator = estimator();
     let mut number = 0;
     let mut arrive = |estimator: &mut Estimator, wait_ms: u64, bytes: u64| {
@@ -148,7 +147,7 @@ fn jitter_within_the_tolerance_begins_a_model_and_more_does_not() {
     }
 }
 
-/// A receiver's clock which is faster by `ppm`, during an hour without traffic. Returns busy periods and models.
+/// Receiver with a clock faster by `ppm`, for an hour without traffic. Returns the numbers of busy periods and models.
 fn drifting(config: Config, ppm: u64) -> (u64, u64) {
     let mut estimator = Estimator::new(config).unwrap();
     for number in 0..36_000 {
@@ -165,7 +164,7 @@ fn drift_is_no_queue() {
         let (busy, models) = drifting(with(threshold_ms), crate::limits::DRIFT_PPM_MAX);
         assert!(busy == 0 && models > 30, "{threshold_ms} ms: {busy} busy periods of {models} models");
     }
-    // Without restarts the drift is taken for busy periods.
+    // Without restarts, drift looks like busy periods.
     let never = Config { restart_after: Duration::from_secs(60), ..with(5) };
     assert!(drifting(never, crate::limits::DRIFT_PPM_MAX).0 > 0);
 }
@@ -173,7 +172,7 @@ fn drift_is_no_queue() {
 #[test]
 fn a_busy_period_longer_than_a_model_holds_is_cut_and_counts() {
     let mut estimator = estimator();
-    // 30 kB every 30 ms for 400 s from 250 ms on, behind a burst of 300 kB: the queue stays as it is.
+    // 30 kB every 30 ms for 400 s from 250 ms on, after a burst of 300 kB: the queue length is constant.
     let mut joins = vec![(250, 300_000)];
     joins.extend((1..13_333).map(|join| (250 + join * 30, 30_000)));
     let periods = served(&mut estimator, &joins, 0..4_000);
@@ -184,7 +183,7 @@ fn a_busy_period_longer_than_a_model_holds_is_cut_and_counts() {
 
 #[test]
 fn the_senders_times_replace_the_interval() {
-    // A sender that pauses for 80 ms now and then: no queue.
+    // A sender that pauses for 80 ms now and then causes no queue.
     let mut estimator = estimator();
     for number in 0..50 {
         let sent = Time::from_ms(7 + number * 100 + number / 10 * 80);

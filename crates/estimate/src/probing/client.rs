@@ -1,4 +1,4 @@
-//! The side that gets test packets and estimates by them (`spec/estimation.md` §2, §3).
+//! Client: requests test packets and estimates from them (`spec/estimation.md` §2, §3).
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::estimator::{Estimator, Probe, TimeError};
 use crate::limits::{CALL_FIRST, CALLS_MAX, RENEWAL, SILENCE_MAX};
 use crate::summary::BusyPeriod;
 
-/// A measurement cannot begin, or go on.
+/// Reason why a measurement cannot begin or continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nothing came back.
+    /// The server does not answer.
     #[error(
         "no answer: check that `dfcp estimate server` runs there, that the port is its --listen port, and that firewalls let UDP through"
     )]
     NoAnswer,
-    /// Test packets ceased to come.
+    /// Test packets stopped arriving.
     #[error("no test packet came for {} s: the server or the path is gone, start again when it is back", .0.as_secs())]
     Silent(Duration),
-    /// The server does not serve.
+    /// The server is at its limit of clients.
     #[error("the server has as many clients as it serves: try again later, or start it with a larger --max-clients")]
     TooManyClients,
-    /// The server does not send as often or as seldom.
+    /// The server does not permit this interval.
     #[error("the server does not send test packets at this interval: choose another --interval, from 10ms to 10s")]
     Interval,
-    /// The server said no, for a reason that this version does not know.
+    /// The server refused for a reason unknown to this version.
     #[error("the server refused, for a reason which this version does not know ({0}): install its version here")]
     Refused(u8),
     /// The server speaks another version of the format.
@@ -37,7 +37,7 @@ pub enum ClientError {
         "the server speaks version {theirs} of the test packets and this program version {VERSION}: install the same program on both sides"
     )]
     Version {
-        /// The server's version.
+        /// Version of the server.
         theirs: u8,
     },
     /// The caller's clock went back.
@@ -48,28 +48,28 @@ pub enum ClientError {
 /// Effect of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A test packet, and the busy period that it ended.
+    /// Test packet received, with the busy period that it ended.
     Probe(Option<BusyPeriod>),
-    /// A test packet, the first one after the server had forgotten this client. Open busy periods are lost.
+    /// First test packet after the server had forgotten this client. Open busy periods are discarded.
     Forgotten,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Asks for a cookie.
+    /// Requesting a cookie.
     Calling { calls: u32 },
-    /// Asks for test packets, or for more of them.
+    /// Requesting test packets, or renewing the request.
     Started { cookie: Cookie },
 }
 
-/// Gets test packets from one server, and estimates the rate at which it is served.
+/// Client of one server, which estimates the rate at which it is served.
 #[derive(Debug)]
 pub struct Client {
     session: u64,
     phase: Phase,
     /// Time of the next request, or of giving up.
     next: Time,
-    /// Time of the server's last message: a test packet, or, before the first of these, its challenge.
+    /// Time of the server's last message: a test packet, or its challenge before.
     heard: Time,
     /// Number of the latest test packet.
     number: Option<u32>,
@@ -79,10 +79,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
+    /// Creates a client that starts calling at `now`. `session` must be unpredictable (\[estimate-3\]).
     ///
     /// # Errors
-    /// A parameter of the estimator outside its range.
+    /// Fails if a parameter of the estimator is out of range.
     pub fn new(now: Time, config: Config, session: u64) -> Result<Self, ConfigError> {
         let estimator = Estimator::new(config)?;
         let phase = Phase::Calling { calls: 0 };
@@ -98,10 +98,10 @@ impl Client {
         }
     }
 
-    /// Next datagram to the server, if it is due.
+    /// Next datagram to the server, if one is due.
     ///
     /// # Errors
-    /// Nothing is heard of the server.
+    /// Fails if the server stays silent.
     pub fn poll(&mut self, now: Time) -> Result<Option<Datagram>, ClientError> {
         match &mut self.phase {
             Phase::Started { .. } if now.since(self.heard) >= SILENCE_MAX => Err(ClientError::Silent(SILENCE_MAX)),
@@ -120,11 +120,11 @@ impl Client {
         }
     }
 
-    /// Takes a datagram that came from the server's address. `counter_bytes` is how many bytes of IP packets had arrived at this host
-    /// then, the datagram included, since any time in the past. Datagrams not of the server change nothing (\[estimate-11\]).
+    /// Processes a datagram from the server's address. `counter_bytes` is a running count of IP bytes received by this host, including the
+    /// datagram. Other datagrams have no effect (\[estimate-11\]).
     ///
     /// # Errors
-    /// The server refuses.
+    /// Fails if the server refuses.
     pub fn receive(&mut self, now: Time, datagram: &[u8], counter_bytes: u64) -> Result<Option<Progress>, ClientError> {
         let Some(answer) = Answer::decode(datagram) else { return Ok(None) };
         match answer {
@@ -145,16 +145,16 @@ impl Client {
         }
     }
 
-    /// The cookie holds for a while only: a server that goes on sends a new one in time (\[estimate-6\]).
+    /// Processes a challenge. Cookies expire: a server that continues sends a new one in time (\[estimate-6\]).
     fn challenged(&mut self, now: Time, cookie: Cookie) {
         if matches!(self.phase, Phase::Calling { .. }) {
             (self.next, self.heard) = (now, now);
         }
-        // Later on, the next start comes when it is due, so that no two ends drive each other.
+        // Later requests are sent when due, so that the two ends never drive each other.
         self.phase = Phase::Started { cookie };
     }
 
-    /// Silence after which an earlier number means that the server has begun again, and not that a test packet is late.
+    /// Silence after which a smaller number means a restarted server, not a late test packet.
     fn missed(&self) -> Duration {
         RENEWAL + self.estimator.config().interval
     }
@@ -169,7 +169,7 @@ impl Client {
             return Ok(None);
         }
         if self.number.is_none() {
-            // Asked for often until now.
+            // The start was requested frequently until now.
             self.next = now + RENEWAL;
         }
         let is_late = self.number.is_some_and(|latest| probe.number <= latest);
@@ -182,7 +182,7 @@ impl Client {
         }
         match self.counter_bytes.map(|before| counter_bytes.checked_sub(before)) {
             Some(Some(more)) => self.estimator.traffic(now, more)?,
-            // A counter that begins anew: what came meanwhile is not known.
+            // The counter restarted: arrivals meanwhile are unknown.
             Some(None) => self.estimator.restart(),
             None => {}
         }
@@ -192,13 +192,13 @@ impl Client {
         Ok(Some(if is_anew { Progress::Forgotten } else { Progress::Probe(period) }))
     }
 
-    /// Datagram that ends the server's test packets.
+    /// Datagram that stops the server's test packets.
     #[must_use]
     pub fn stop(&self) -> Datagram {
         Request::Stop { session: self.session }.encode()
     }
 
-    /// The estimate so far.
+    /// Estimator with the current results.
     #[must_use]
     pub fn estimator(&self) -> &Estimator {
         &self.estimator

@@ -1,15 +1,15 @@
-//! The datagrams of `spec/estimation.md` §1, to and from bytes. Decoding never allocates and never panics.
+//! Encoding and decoding of the datagrams of `spec/estimation.md` §1. Decoding never allocates and never panics.
 
 use dfcp_secure::{COOKIE_BYTES, Cookie};
 use dfcp_time::Time;
 
-/// Bytes of what a client sends, whatever it is: longer than what it gets (\[estimate-5\]).
+/// Length of every request, which exceeds that of every answer (\[estimate-5\]).
 pub const REQUEST_BYTES: usize = 48;
-/// Bytes of a test packet's UDP payload (\[estimate-2\]).
+/// Length of a test packet's UDP payload (\[estimate-2\]).
 pub const PROBE_BYTES: usize = 32;
 const CHALLENGE_BYTES: usize = HEADER_BYTES + COOKIE_BYTES;
 const REFUSED_BYTES: usize = HEADER_BYTES + 1;
-/// The longest of them.
+/// Longest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = REQUEST_BYTES;
 
 const MAGIC: [u8; 4] = *b"DFBE";
@@ -27,76 +27,76 @@ const REFUSED: u8 = 6;
 /// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Asks for a cookie, in any version of the format.
+    /// Request for a cookie, in any version of the format.
     Call {
-        /// Chosen by the client.
+        /// Session chosen by the client.
         session: u64,
     },
-    /// Asks for test packets, or for more of them.
+    /// Request for test packets, or renewal.
     Start {
-        /// As in the call.
+        /// Session of the call.
         session: u64,
         /// Interval of test packets, µs.
         interval_us: u32,
         /// Cookie of the challenge.
         cookie: Cookie,
     },
-    /// Wants no more.
+    /// Request to stop.
     Stop {
-        /// The one to end.
+        /// Session to end.
         session: u64,
     },
 }
 
-/// A test packet.
+/// Test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeDatagram {
-    /// The client's session.
+    /// Session of the client.
     pub session: u64,
-    /// 0, 1, 2 and so on.
+    /// Sequence number, from 0.
     pub number: u32,
-    /// Interval of test packets, µs, as far as the server is punctual.
+    /// Nominal interval of test packets, µs.
     pub interval_us: u32,
-    /// Time at which it left, by the server's clock.
+    /// Departure by the server's clock.
     pub sent: Time,
 }
 
 /// Answer of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Send this cookie back.
+    /// Challenge with a cookie to send back.
     Challenge {
         /// Session of the request.
         session: u64,
         /// Cookie for the requesting address.
         cookie: Cookie,
     },
-    /// A test packet.
+    /// Test packet.
     Probe(ProbeDatagram),
-    /// No test packets for this session.
+    /// Refusal of test packets for this session.
     Refused {
-        /// The session.
+        /// Refused session.
         session: u64,
         /// Reason.
         reason: Reason,
     },
-    /// A challenge of another version: the two cannot talk to each other.
+    /// Challenge of another, incompatible version.
     OtherVersion {
         /// Session of the request.
         session: u64,
-        /// The server's version.
+        /// Version of the server.
         version: u8,
     },
 }
 
-/// A server's reason to send no test packets.
+/// Server's reason to refuse test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It has as many clients as it serves at once.
+    /// The server is at its limit of clients.
     TooManyClients,
-    /// It does not send at such short or long intervals.
+    /// The server does not permit this interval.
     Interval,
-    /// A reason of a later version.
+    /// Reason of a later version.
     Other(u8),
 }
 
@@ -118,7 +118,7 @@ impl Reason {
     }
 }
 
-/// A datagram's bytes.
+/// Encoded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     bytes: [u8; DATAGRAM_BYTES_MAX],
@@ -144,7 +144,7 @@ impl AsRef<[u8]> for Datagram {
     }
 }
 
-/// Kind, version, session and the rest of a datagram of ours.
+/// Parts of a datagram: kind, version, session and body.
 struct Parts<'a> {
     version: u8,
     kind: u8,
@@ -163,7 +163,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 impl Request {
-    /// As bytes.
+    /// Encodes the request.
     #[must_use]
     pub fn encode(&self) -> Datagram {
         match self {
@@ -175,12 +175,12 @@ impl Request {
         }
     }
 
-    /// Reads it from bytes; `None` if they are none (\[estimate-1\]).
+    /// Decodes a request; `None` for any other bytes (\[estimate-1\]).
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let Parts { version, kind, session, body } = parts(bytes).filter(|_| bytes.len() == REQUEST_BYTES)?;
         if kind == CALL {
-            // Bytes behind the header belong to later versions.
+            // Bytes after the header belong to later versions.
             return (version != VERSION || is_zero(body)).then_some(Self::Call { session });
         }
         match kind {
@@ -198,7 +198,7 @@ impl Request {
 }
 
 impl Answer {
-    /// As bytes.
+    /// Encodes the answer.
     #[must_use]
     pub fn encode(&self) -> Datagram {
         match self {
@@ -217,7 +217,7 @@ impl Answer {
         }
     }
 
-    /// Reads it from bytes; `None` if they are none (\[estimate-1\]).
+    /// Decodes an answer; `None` for any other bytes (\[estimate-1\]).
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let Parts { version, kind, session, body } = parts(bytes)?;

@@ -1,7 +1,7 @@
-//! Test packets between two hosts (`spec/estimation.md`), sans I/O: [`Server`] sends them, [`Client`] estimates by them.
+//! Test packets between two hosts (`spec/estimation.md`), sans I/O: [`Server`] sends them, [`Client`] estimates from them.
 //!
-//! Both are told what arrived, and when, and are asked what to send, and when to come back. They draw no random numbers:
-//! seeds and sessions are arguments, which must be unpredictable in real use.
+//! The caller passes arrivals and the time to both, and asks them what to send and when to call next. They draw no random numbers: seeds
+//! and sessions are arguments, and must be unpredictable in real use.
 
 mod client;
 mod datagram;

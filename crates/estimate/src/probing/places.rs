@@ -1,8 +1,7 @@
-//! The clients of a server by address, and which of them makes room when all places are taken.
+//! Clients of a server by address, and the choice of the one that is displaced when all places are taken.
 //!
-//! One host could take every place, by its ports or the addresses of its network. Therefore the address which has most places gives one up
-//! for a newcomer from an address that has two fewer: so each has as many as any other that wants them, and one with a single
-//! place never loses it.
+//! One host could take every place with its ports or network addresses. Therefore the address with most places loses one to a newcomer
+//! whose address has at least two fewer: every address gets an equal share, and a single place is never lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,17 +9,17 @@ use std::net::SocketAddr;
 use dfcp_secure::AddressPrefix;
 use dfcp_time::Time;
 
-/// Places by address, for as many as the server says.
+/// Places by address; the server sets their number.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Each client with when it was last heard: the longest silent one first.
+    /// Clients per address with the time they were last heard, longest silent first.
     held: BTreeMap<AddressPrefix, BTreeSet<(Time, SocketAddr)>>,
-    /// Holders of places, by their number of places.
+    /// Addresses by their number of places.
     by_count: BTreeSet<(usize, AddressPrefix)>,
 }
 
 impl Places {
-    /// Notes that `client` was heard at `now`, which it was before at `former` if it has a place.
+    /// Records that `client` was heard at `now`; `former` is its previous time, if it has a place.
     pub(super) fn hear(&mut self, client: SocketAddr, former: Option<Time>, now: Time) {
         self.change(client, |held| {
             if let Some(former) = former {
@@ -30,14 +29,14 @@ impl Places {
         });
     }
 
-    /// Gives the place of `client` back, which was last heard at `heard`.
+    /// Releases the place of `client`, last heard at `heard`.
     pub(super) fn release(&mut self, client: SocketAddr, heard: Time) {
         self.change(client, |held| {
             held.remove(&(heard, client));
         });
     }
 
-    /// The client that makes room for `newcomer`, if one does: it keeps its place until it is [released](Self::release).
+    /// Client to displace for `newcomer`, if any; it keeps its place until [released](Self::release).
     pub(super) fn displaced_by(&self, newcomer: SocketAddr) -> Option<SocketAddr> {
         let own = self.held.get(&newcomer.into()).map_or(0, BTreeSet::len);
         let &(most, prefix) = self.by_count.last().filter(|&&(most, _)| most > own + 1)?;

@@ -1,4 +1,4 @@
-//! The side that sends test packets (`spec/estimation.md` §2, §3), for many clients.
+//! Server of test packets for many clients (`spec/estimation.md` §2, §3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,32 +11,32 @@ use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request};
 use super::places::Places;
 use crate::limits::{CLIENTS_DEFAULT, COOKIE_STEP, LEASE, SERVER_INTERVAL_MAX, SERVER_INTERVAL_MIN};
 
-/// Limits that a server sets for its clients.
+/// Limits that a server sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Clients which get test packets at the same time. Past that, the address with most of them makes room for others.
+    /// Maximum number of clients with test packets. At the limit, the address with most clients is displaced first.
     pub clients_max: usize,
-    /// The shortest interval between two test packets.
+    /// Shortest interval between test packets.
     pub interval_min: Duration,
-    /// The longest one.
+    /// Longest interval between test packets.
     pub interval_max: Duration,
 }
 
 impl Default for ServerConfig {
-    /// [`CLIENTS_DEFAULT`] clients, every 10 ms to 10 s.
+    /// Default: [`CLIENTS_DEFAULT`] clients, every 10 ms to 10 s.
     fn default() -> Self {
         Self { clients_max: CLIENTS_DEFAULT, interval_min: SERVER_INTERVAL_MIN, interval_max: SERVER_INTERVAL_MAX }
     }
 }
 
-/// Result of a datagram.
+/// Result of a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Answer to its sender.
+    /// Answer to the sender.
     pub answer: Option<Datagram>,
     /// Change of a client's session.
     pub change: Option<Change>,
-    /// Client that made room for the session that began, and gets no more test packets.
+    /// Client displaced by the new session.
     pub displaced: Option<SocketAddr>,
 }
 
@@ -46,56 +46,56 @@ impl Received {
     }
 }
 
-/// A session begins or ends.
+/// Change of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A client's measurement has begun, with a test packet in each such interval.
+    /// A client's measurement started, with this interval of test packets.
     Began(Duration),
-    /// The client has ended it.
+    /// The client ended its session.
     Ended,
 }
 
-/// Action of a server after time has passed.
+/// Action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send this datagram there, at once: it has the time of the call.
+    /// Datagram to send to this address at once: it states the time of the call.
     Send(SocketAddr, Datagram),
-    /// This client has not been heard for 10 s, and gets no more.
+    /// Client that was silent for 10 s, and gets no more test packets.
     Ended(SocketAddr),
 }
 
-/// Someone who gets test packets.
+/// Client with test packets.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     session: u64,
     interval: Duration,
     number: u32,
-    /// Time of the next one, or of the lease's end.
+    /// Time of the next test packet, or of the lease's end.
     next: Time,
-    /// Time of its last request with a cookie that held.
+    /// Time of its last request with a valid cookie.
     heard: Time,
 }
 
-/// Sends test packets to clients that have proven their addresses. Keeps nothing of others.
+/// Server of test packets for clients that have proven their addresses. No state is kept for other addresses.
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
     jar: CookieJar,
     clients: BTreeMap<SocketAddr, Client>,
-    /// Next time of each client.
+    /// Clients by their next time.
     due: BTreeSet<(Time, SocketAddr)>,
     places: Places,
 }
 
 impl Server {
-    /// `seed`: 32 unpredictable bytes, for this server alone.
+    /// Creates a server. `seed` must be 32 unpredictable bytes, used only here.
     #[must_use]
     pub fn new(config: ServerConfig, seed: [u8; 32]) -> Self {
         let (clients, due, places) = (BTreeMap::new(), BTreeSet::new(), Places::default());
         Self { config, jar: CookieJar::new(seed), clients, due, places }
     }
 
-    /// Takes a datagram that came from `from`. Anything that is no request changes nothing.
+    /// Processes a datagram from `from`. Anything except a valid request has no effect.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Received {
         match Request::decode(datagram) {
             Some(Request::Call { session }) => self.challenge(now, from, session),
@@ -107,13 +107,13 @@ impl Server {
         }
     }
 
-    /// \[estimate-4\], \[estimate-5\]
+    /// Challenges a caller (\[estimate-4\], \[estimate-5\]).
     fn challenge(&self, now: Time, from: SocketAddr, session: u64) -> Received {
         let cookie = self.jar.issue(cookie_step(now), &address_bytes(from), 0, &session.to_be_bytes());
         Received::answer(Answer::Challenge { session, cookie })
     }
 
-    /// \[estimate-6\], \[estimate-8\]
+    /// Starts or renews a session (\[estimate-6\], \[estimate-8\]).
     fn start(&mut self, now: Time, from: SocketAddr, session: u64, interval_us: u32, cookie: &Cookie) -> Received {
         let step = cookie_step(now);
         if !self.jar.verify(step, &address_bytes(from), 0, &session.to_be_bytes(), cookie) {
@@ -122,7 +122,7 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&from).filter(|client| client.session == session) {
             self.places.hear(from, Some(client.heard), now);
             client.heard = now;
-            // In time, or the client would be without one while it asks.
+            // Send a new cookie in time: otherwise the client would have none while it asks.
             return if CookieJar::is_of(step, cookie) {
                 Received::default()
             } else {
@@ -132,7 +132,7 @@ impl Server {
         self.begin(now, from, session, interval_us)
     }
 
-    /// Begins a session at an address that has proven itself, if there is room.
+    /// Starts a session at a proven address, if there is room.
     fn begin(&mut self, now: Time, from: SocketAddr, session: u64, interval_us: u32) -> Received {
         let refused = |reason| Received::answer(Answer::Refused { session, reason });
         let interval = Duration::from_micros(interval_us.into());
@@ -146,7 +146,7 @@ impl Server {
             let Some(victim) = displaced else { return refused(Reason::TooManyClients) };
             self.forget(victim);
         }
-        // One that begins anew waits for as long as before, or it would be sent more by that.
+        // A restarted session keeps its schedule: otherwise restarts would draw more packets.
         let next = former.map_or(now, |client| client.next);
         self.places.hear(from, former.map(|client| client.heard), now);
         self.clients.insert(from, Client { session, interval, number: 0, next, heard: now });
@@ -175,8 +175,8 @@ impl Server {
         self.due.first().map(|&(next, _)| next)
     }
 
-    /// The next thing to do, if its time has come. To be called until it returns `None`, with the present time in each call,
-    /// which is what test packets say (\[estimate-10\]).
+    /// Next action that is due. Call until it returns `None`, with the current time at each call, which test packets state
+    /// (\[estimate-10\]).
     pub fn poll(&mut self, now: Time) -> Option<Step> {
         let &(next, address) = self.due.first().filter(|(next, _)| *next <= now)?;
         let client = self.clients.get_mut(&address)?;
@@ -191,7 +191,7 @@ impl Server {
             sent: now,
         };
         client.number = client.number.wrapping_add(1);
-        // Missed times are left out; a little lateness does not shift the others.
+        // Missed times are skipped; a slight delay does not shift later ones.
         let on_time = next + client.interval;
         client.next = if on_time > now { on_time } else { now + client.interval };
         self.due.remove(&(next, address));
@@ -199,14 +199,14 @@ impl Server {
         Some(Step::Send(address, Answer::Probe(probe).encode()))
     }
 
-    /// Clients that get test packets now.
+    /// Number of clients with test packets.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 }
 
-/// The time step of cookies.
+/// Time step of cookies at `now`.
 fn cookie_step(now: Time) -> u64 {
     now.as_ns() / duration_ns(COOKIE_STEP)
 }

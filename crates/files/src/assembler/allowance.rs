@@ -1,4 +1,4 @@
-//! Bytes that a session may store, over all of its streams.
+//! Limit on the bytes that a session may store, over all streams.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use dfcp_framing::error::Failure;
 
 use crate::store::too_much;
 
-/// Counts content that is stored or about to be.
+/// Account of the content stored or announced.
 #[derive(Debug)]
 pub(super) struct Allowance {
     bytes_max: Option<u64>,
-    /// Content that came, also of files that failed in the end.
+    /// Received content, including that of files that failed later.
     taken_bytes: u64,
-    /// Bytes that files under way have announced and not sent yet. Without it, concurrent files would each begin to use what is left,
-    /// and all fail.
+    /// Bytes announced by files in progress and not received yet. Without reservations, concurrent files would each start on the same
+    /// remaining bytes, and all fail.
     reserved_bytes: u64,
-    /// Bytes of this sender's unfinished files, by their names.
+    /// Bytes of this sender's unfinished files, by name.
     held: BTreeMap<Vec<u8>, u64>,
 }
 
-/// The part of an allowance that a file under way has announced and not sent yet. To be given back by [`Allowance::release`].
+/// Remaining reservation of a file in progress, to be returned by [`Allowance::release`].
 #[derive(Debug, Default)]
 #[must_use]
 pub(super) struct Reserved(u64);
@@ -29,32 +29,32 @@ impl Allowance {
         Self { bytes_max, taken_bytes: 0, reserved_bytes: 0, held: BTreeMap::new() }
     }
 
-    /// Counts what there is of a file that an earlier session has not finished.
+    /// Adds an unfinished file of an earlier session.
     pub(super) fn hold(&mut self, name: &[u8], bytes: u64) {
         self.held.insert(name.to_vec(), bytes);
         self.taken_bytes = self.taken_bytes.saturating_add(bytes);
     }
 
-    /// A file has begun of which `known_bytes` are there. The rest that was left of it is gone.
+    /// Starts a file of which `known_bytes` are stored; the rest of its old partial file is freed.
     pub(super) fn begin(&mut self, name: &[u8], known_bytes: u64) {
         let held = self.held.remove(name).unwrap_or_default();
         self.taken_bytes = self.taken_bytes.saturating_sub(held).saturating_add(known_bytes);
     }
 
-    /// Sets aside what a file announces.
+    /// Reserves the announced bytes.
     ///
     /// # Errors
-    /// There is not as much left.
+    /// Fails if fewer bytes are left.
     pub(super) fn reserve(&mut self, announced_bytes: u64) -> Result<Reserved, Failure> {
         self.check(announced_bytes)?;
         self.reserved_bytes = self.reserved_bytes.saturating_add(announced_bytes);
         Ok(Reserved(announced_bytes))
     }
 
-    /// Counts content that is to be written, first against what its file has announced.
+    /// Charges content to be written, first to the file's reservation.
     ///
     /// # Errors
-    /// It is more than that and than what is left.
+    /// Fails if the content exceeds the reservation and the remaining bytes.
     pub(super) fn take(&mut self, reserved: &mut Reserved, bytes: u64) -> Result<(), Failure> {
         let announced = reserved.0.min(bytes);
         self.check(bytes - announced)?;
@@ -64,7 +64,7 @@ impl Allowance {
         Ok(())
     }
 
-    /// The file has ended, one way or the other.
+    /// Returns the reservation of a file that ended, stored or not.
     pub(super) fn release(&mut self, reserved: Reserved) {
         self.reserved_bytes = self.reserved_bytes.saturating_sub(reserved.0);
     }

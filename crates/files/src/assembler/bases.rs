@@ -1,4 +1,4 @@
-//! Older versions of files that a sender replaces by what has changed.
+//! Older versions of files that a sender replaces by deltas.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::error::TransferError;
 use crate::limits::{BASES_MAX, BASES_WAITING_MAX, BASIS_CHUNKS_MAX, COPY_BYTES_MAX};
 use crate::store::{Existing, Readings};
 
-/// Those of a session, by the ordinals of their entries.
+/// Older versions in use by a session, by entry ordinal.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     open: BTreeMap<u32, Older>,
-    /// Offers that wait until one of these is done with.
+    /// Offers that wait for a free place.
     waiting: BTreeMap<u32, Offer>,
-    /// Those which a thread is reading.
+    /// Counter of the versions being read by threads.
     cutting: Alive,
 }
 
-/// A file that a sender has.
+/// Offered file.
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
     pub(super) entry: Entry,
@@ -35,33 +35,33 @@ pub(super) struct Offer {
     pub(super) takes_basis: bool,
 }
 
-/// An older version.
+/// Older version at the receiver.
 #[derive(Debug)]
 pub(super) struct Older {
-    /// Of the file, as it was offered.
+    /// Name of the file in the offer.
     name: Vec<u8>,
     file: File,
     cut: Cut,
     found: Arc<Found>,
-    /// Positions at which the chunks that the sender was told of begin and end, bytes.
+    /// Chunk boundaries reported to the sender, bytes.
     cuts: Vec<u64>,
 }
 
-/// Chunks that a thread finds in it.
+/// Chunks found by a worker thread.
 #[derive(Debug, Default)]
 struct Found {
-    /// None if it cannot be read.
+    /// Result of the thread; `None` inside if the file cannot be read.
     chunks: Mutex<Option<Vec<ChunkName>>>,
-    /// Nobody waits for it any more.
+    /// The result is no longer needed.
     is_over: AtomicBool,
 }
 
 impl Bases {
-    /// Begins to find out of which chunks `older` consists, or keeps the offer until that can be done. False if it cannot be
-    /// had, or was read too often: then the new version is sent as a whole.
+    /// Starts chunking `older`, or queues the offer. False if that is impossible or was done too often; the new version is then sent as a
+    /// whole.
     pub(super) fn begin(&mut self, offer: &Offer, older: &Existing, readings: &mut Readings, poke: &Poke) -> bool {
         let Entry { index, name, .. } = &offer.entry;
-        // A thread whose file was given up may need a moment to notice.
+        // The thread of a cancelled file may take a moment to stop.
         if self.open.len().max(self.cutting.count()) >= BASES_MAX {
             let has_room = self.waiting.len() < BASES_WAITING_MAX;
             if has_room {
@@ -91,23 +91,23 @@ impl Bases {
         true
     }
 
-    /// True if an offer of this ordinal has no answer yet, or its file has not come.
+    /// True if an offer of this ordinal awaits its answer or its file.
     pub(super) fn has(&self, index: u32) -> bool {
         self.open.contains_key(&index) || self.waiting.contains_key(&index)
     }
 
-    /// The older version of a file that comes now, to be copied from.
+    /// Takes the older version for a file that starts now, as the source of copies.
     pub(super) fn take(&mut self, entry: &Entry) -> Option<Older> {
         self.waiting.remove(&entry.index);
         self.open.remove(&entry.index).filter(|older| older.name == entry.name)
     }
 
-    /// Of those that are being read.
+    /// Counter of the versions being read.
     pub(super) fn cutting(&self) -> Alive {
         self.cutting.clone()
     }
 
-    /// The next offer that has waited long enough.
+    /// Next queued offer for which there is room.
     fn next(&mut self) -> Option<Offer> {
         if self.open.len().max(self.cutting.count()) >= BASES_MAX {
             return None;
@@ -123,11 +123,11 @@ impl Drop for Older {
 }
 
 impl Older {
-    /// Hands on `len` bytes from `start` on: whole chunks which the sender knows, so that it cannot find out one byte after the
-    /// other by asking for the hash of what it gets.
+    /// Reads `len` bytes from `start`, which must be whole chunks known to the sender. A smaller unit would let the sender find out unknown
+    /// content byte by byte through hashes.
     ///
     /// # Errors
-    /// Others than these; inside, it cannot be read, or is shorter by now.
+    /// Fails for any other range; the inner error is a failed or short read.
     pub(super) fn copy(
         &mut self,
         start: u64,
@@ -155,13 +155,13 @@ impl Older {
     }
 }
 
-/// The chunks of the first `len` bytes of a file. The last one is left out if it is shorter than the others may be: what is in it could be guessed.
+/// Chunks of the first `len` bytes of a file. A last chunk below the minimum length is omitted: its content could be guessed.
 fn chunks(mut file: File, len: u64, cut: Cut, max: usize, is_over: &AtomicBool) -> io::Result<Vec<ChunkName>> {
     file.seek(SeekFrom::Start(0))?;
     let mut chunks = Vec::new();
     for chunk in cut.chunks(file.take(len)) {
         let data = chunk.map_err(io::Error::from)?.data;
-        // Short chunks all through, as of a pattern that repeats itself: there is no end of them.
+        // A repeating pattern can consist entirely of minimum-length chunks.
         if is_over.load(Ordering::Relaxed) || chunks.len() == max {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -173,7 +173,7 @@ fn chunks(mut file: File, len: u64, cut: Cut, max: usize, is_over: &AtomicBool) 
 }
 
 impl Assembler {
-    /// It is known of what an older version consists: its sender is told, and may send.
+    /// Sends the chunks of an older version, now known, to the sender.
     pub(super) fn based(&mut self, index: u32) {
         let Some(older) = self.bases.open.get_mut(&index) else { return };
         let chunks = older.found.chunks.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
@@ -189,7 +189,7 @@ impl Assembler {
         self.answers.push(ToSender::Want { index });
     }
 
-    /// Takes up offers that have waited for others, as far as there is room for them now.
+    /// Starts queued offers as far as there is room.
     pub(super) fn take_up_waiting(&mut self) -> Result<(), TransferError> {
         while let Some(offer) = self.bases.next() {
             self.offer(&offer)?;
@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a pattern that repeats itself all chunks may be short; and a file may grow.
+    /// A repeating pattern can have only short chunks; and a file may grow.
     #[test]
     fn an_older_version_of_too_many_chunks_is_not_told_of() {
         let mut file = tempfile::tempfile().unwrap();
@@ -213,11 +213,11 @@ mod tests {
             let named = chunks(file.try_clone().unwrap(), len, Cut::of(0), max, &AtomicBool::new(false));
             named.map(|chunks| chunks.len()).ok()
         };
-        // They are the longest that may be: 64 KiB.
+        // All chunks have the maximum length: 64 KiB.
         assert_eq!(named(1 << 20, 16), Some(16));
         assert_eq!(named(1 << 20, 15), None);
         assert_eq!(named(1 << 19, 15), Some(8));
-        // The rest is too short to be named.
+        // The remainder is too short to be named.
         assert_eq!(named((1 << 19) + 4095, 15), Some(8));
         assert_eq!(named((1 << 19) + 4096, 15), Some(9));
     }

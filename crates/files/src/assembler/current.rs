@@ -18,43 +18,43 @@ pub(super) enum Current {
     /// Between files.
     #[default]
     Nothing,
-    /// Inside a file that is being stored.
+    /// Within a file being stored.
     Storing(Box<Storing>),
-    /// Inside a file that is passed on.
+    /// Within a file being passed to a stream.
     Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
-    /// Inside a file of which one exists already: its data are counted, and its hash decides.
+    /// Within a file that already exists: its data is counted, and its hash decides.
     Comparing { file: Receiving, existing: Box<Existing>, received: u64 },
-    /// Inside the file with this ordinal, whose verdict was already sent: its data are dropped.
+    /// Within the file of this ordinal, whose verdict was sent: its data is dropped.
     Draining(u32),
     /// After the end frame.
     Ended,
 }
 
-/// A file of which more is to come.
+/// File in progress.
 #[derive(Debug)]
 pub(super) struct Receiving {
     pub(super) index: u32,
     pub(super) name: RelativeName,
 }
 
-/// A file that is being stored.
+/// File being stored.
 #[derive(Debug)]
 pub(super) struct Storing {
     pub(super) file: Receiving,
     pub(super) entry: Entry,
-    /// Slot from which another session of the sender may take it.
+    /// Slot from which another session of the sender may take the file over.
     pub(super) slot: Arc<Slot>,
     pub(super) reserved: Reserved,
-    /// Of one that is resumed: its beginning.
+    /// Beginning of a resumed file, under comparison.
     pub(super) prefix: Option<Box<Prefix>>,
-    /// Of one whose sender knows the older version that is here.
+    /// Older version that the sender knows, as the source of copies.
     pub(super) basis: Option<Older>,
-    /// Bytes copied from that.
+    /// Bytes copied from the older version.
     pub(super) copied_bytes: u64,
 }
 
 impl Current {
-    /// The file without a verdict that it is inside of.
+    /// Ordinal of the file in progress without a verdict.
     pub(super) fn index(&self) -> Option<u32> {
         match self {
             Self::Storing(storing) => Some(storing.file.index),
@@ -63,7 +63,7 @@ impl Current {
         }
     }
 
-    /// True if it is inside of this file, which begins anew by that.
+    /// True if the stream is within this file, which would then restart.
     pub(super) fn is_inside_of(&self, entry: &Entry) -> bool {
         match self {
             Self::Storing(storing) => storing.file.is(entry),

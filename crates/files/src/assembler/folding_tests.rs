@@ -1,4 +1,4 @@
-//! File systems that do not tell all names apart.
+//! Tests: file systems that do not distinguish all names.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -45,7 +45,7 @@ fn end(byte: u8) -> ToReceiver {
     ToReceiver::FileEnd { len: LEN as u64, hash: *blake3::hash(&vec![byte; LEN]).as_bytes() }
 }
 
-/// Stores a file, and returns why not.
+/// Stores a file; returns the failure code, if any.
 fn store(session: &mut Assembler, index: u32, name: &str, byte: u8) -> Option<FailureCode> {
     for frame in [ToReceiver::File(entry(index, name)), data(byte), end(byte)] {
         session.handle(0, &frame).unwrap();
@@ -61,7 +61,7 @@ fn temporary(output: &Path) -> String {
     names.find(|name| name.starts_with(".dfcp-") && name != ".dfcp-journals.part").unwrap()
 }
 
-/// The attack: under another spelling of its temporary name, what somebody else is sending is replaced, and then confirmed to him.
+/// Attack: another spelling of a temporary name would replace another sender's file in progress, which would then be confirmed.
 #[test]
 fn no_spelling_of_a_temporary_name_leads_to_what_another_sender_has_begun() {
     let Some((mount, _directory)) = disk() else { return };
@@ -81,7 +81,7 @@ fn no_spelling_of_a_temporary_name_leads_to_what_another_sender_has_begun() {
     assert_eq!(fs::read(mount.path().join("f")).unwrap(), vec![1; LEN]);
 }
 
-/// A user who may write to the directory can give another file the temporary name.
+/// A user with write access to the directory can rename another file to the temporary name.
 #[test]
 fn a_file_that_took_the_temporary_name_gets_no_other() {
     let output = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn of_two_files_whose_names_are_the_same_there_the_second_is_named_and_the_first
     }
 }
 
-/// The receiver has the first already, so that nothing is written of it.
+/// The receiver already has the first file, so nothing is written.
 #[test]
 fn a_file_that_is_unchanged_is_not_replaced_by_one_of_the_same_name_there() {
     let Some((mount, _directory)) = disk() else { return };
@@ -127,7 +127,7 @@ fn a_file_that_is_unchanged_is_not_replaced_by_one_of_the_same_name_there() {
     assert_eq!(fs::read(mount.path().join("makefile")).unwrap(), vec![1; LEN]);
 }
 
-/// Another session may: that is what `--force` is for.
+/// A later session may replace it: that is the purpose of `--force`.
 #[test]
 fn a_later_session_replaces_a_file_under_another_spelling() {
     let Some((mount, _directory)) = disk() else { return };

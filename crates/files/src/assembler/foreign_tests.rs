@@ -1,6 +1,6 @@
-//! Senders that try to find out what is in a file which they have not stored.
+//! Tests: senders that probe the content of files which they did not store.
 //!
-//! Each script is played against files that differ in what its sender must not learn. All answers must be the same, byte for byte.
+//! Each script runs against files that differ in the content to be kept secret. All answers must be equal, byte for byte.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn bob() -> Owner {
     Owner::from_fingerprint("SHA256:bob")
 }
 
-/// Long enough for a basis and for a beginning that is kept.
+/// Content long enough for a basis and for a partial file.
 fn long() -> Vec<u8> {
     let mut bytes = vec![0; 400_000];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -81,12 +81,12 @@ fn scripts(guess: &[u8]) -> Vec<(&'static str, Vec<ToReceiver>)> {
     ]
 }
 
-/// Somewhere else, where it has a place whatever the offer was answered with.
+/// Abort at a place that is valid whatever the offer's answer was.
 fn abort_of(_index: u32, len: usize) -> ToReceiver {
     offer(Entry { name: b"g".to_vec(), ..entry(1, len) }, None, false, false)
 }
 
-/// The files that the sender must not tell apart, by what differs.
+/// Files that the sender must not distinguish, by kind of difference.
 fn situations(guess: &[u8]) -> Vec<(&'static str, Vec<u8>, i64, u32)> {
     let other: Vec<_> = guess.iter().map(|byte| byte ^ 1).collect();
     vec![
@@ -101,7 +101,7 @@ fn situations(guess: &[u8]) -> Vec<(&'static str, Vec<u8>, i64, u32)> {
     ]
 }
 
-/// Everything that a session answers, as it travels, and how much it reads for that.
+/// All encoded answers of a session, and the bytes it reads for them.
 fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToReceiver]) -> Vec<u8> {
     let mut session = Session::open(output, owner, options);
     let mut said = Vec::new();
@@ -118,21 +118,21 @@ fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToRecei
             }
         }
     }
-    // Answers that depend on threads, if any were begun.
+    // Wait for answers that depend on worker threads.
     while session.assembler.cutting().count() > 0 {
         session.await_ready();
     }
     session.assembler.publish().unwrap();
     session.assembler.take_answers().iter().for_each(|answer| answer.encode(&mut said));
-    // The time of an answer tells as much as its content.
+    // Response time reveals as much as content, so count the bytes read.
     said.extend(READ_BYTES.get().to_be_bytes());
     said
 }
 
-/// Asked after each script: what was left behind must not tell, either.
+/// Questions asked after each script: leftovers must not reveal anything either.
 const AFTERWARDS: [&str; 4] = ["a question", "a question with its hash", "an offer of changes", "the whole file"];
 
-/// Answers to `bob` for the script, and for all questions after it.
+/// Answers to `bob` for the script and the later questions.
 fn told(
     situation: &(&str, Vec<u8>, i64, u32),
     options: StoreOptions,
@@ -152,7 +152,7 @@ fn told(
     (first, later)
 }
 
-/// The script, and the situation, whose answers differ from those of the first situation.
+/// Scripts and situations whose answers differ from those of the first situation.
 fn differences(options: StoreOptions) -> Vec<String> {
     let mut found = Vec::new();
     for guess in [b"4711".to_vec(), long()] {
@@ -181,7 +181,7 @@ fn no_answer_about_the_file_of_another_sender_depends_on_what_is_in_it() {
     }
 }
 
-/// Else the test above could not fail.
+/// Negative control: without it the test above could not fail.
 #[test]
 fn where_every_sender_may_ask_the_answers_tell() {
     assert!(!differences(StoreOptions { allow_update: true, ..keeping() }).is_empty());

@@ -1,4 +1,4 @@
-//! Senders that lie about links, and what is in the way of those that do not.
+//! Tests: senders that lie about links, and obstacles of honest ones.
 #![cfg(unix)]
 
 use std::fs;
@@ -33,7 +33,7 @@ fn careful_options() -> StoreOptions {
     }
 }
 
-/// A session whose sender says what it likes; entries are numbered as they come.
+/// Session of an arbitrary sender; entries are numbered in order.
 struct Sender {
     assembler: Assembler,
     entries: u32,
@@ -60,7 +60,7 @@ impl Sender {
         self
     }
 
-    /// A file whose content is its name.
+    /// Sends a file whose content is its name.
     fn file(&mut self, name: &str, mode: u32) -> &mut Self {
         let entry = self.entry(name, mode);
         let data = name.as_bytes();
@@ -74,12 +74,12 @@ impl Sender {
         self
     }
 
-    /// A file that may get further names.
+    /// Sends a file that may get hard links.
     fn shared(&mut self, name: &str) -> &mut Self {
         self.file(name, 0o644 | HAS_MORE_NAMES)
     }
 
-    /// Ends the files, announces this number of links, and returns the outcomes of the files.
+    /// Ends the files, announces this number of links, and returns the files' outcomes.
     fn end(&mut self, links: usize) -> Vec<Option<FailureCode>> {
         let count = u32::try_from(links).unwrap();
         self.assembler.handle(0, &ToReceiver::Links { count }).unwrap();
@@ -94,7 +94,7 @@ impl Sender {
         self.assembler.handle(0, &ToReceiver::Link(Link { index, ..link }))
     }
 
-    /// Sends all these links, and returns what became of them.
+    /// Sends these links and returns their outcomes.
     fn links(&mut self, links: &[Link]) -> Vec<Result<Confirmed, Failure>> {
         self.end(links.len());
         for link in links {
@@ -111,7 +111,7 @@ impl Sender {
             ToSender::Verdict { index, outcome } => Some((index, outcome)),
             _ => None,
         };
-        // Failures are told sooner than entries that have to become durable.
+        // Failures precede entries that wait for a flush.
         let mut outcomes: Vec<_> = answers.into_iter().filter_map(verdict).collect();
         outcomes.sort_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -136,7 +136,7 @@ fn codes(outcomes: Vec<Result<Confirmed, Failure>>) -> Vec<Option<FailureCode>> 
     outcomes.into_iter().map(|outcome| outcome.err().map(|failure| failure.code)).collect()
 }
 
-/// Everything below `root` with the targets of links.
+/// Everything below `root`, with link targets.
 fn names(root: &Path) -> Vec<String> {
     let all = walkdir::WalkDir::new(root).min_depth(1).sort_by_file_name().into_iter().map(Result::unwrap);
     all.map(|found| {
@@ -169,7 +169,7 @@ fn links_are_made_with_their_times_and_the_session_counts_them() {
     sender.assembler.finish_first_stream().unwrap();
 }
 
-/// The oldest attack on archives: a link, then a file through it.
+/// Classic archive attack: a link, then a file through it.
 #[test]
 fn nothing_comes_through_a_link() {
     let output = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn nothing_comes_through_a_link() {
     let mut first = Sender::new(output.path(), careful_options());
     first.directory("t", 0o755).directory("t/d", 0o755);
     assert_eq!(first.links(&[symbolic("t/l1", "."), symbolic("t/l2", "d")]), vec![Ok(Confirmed::Stored); 2]);
-    // In the same session there is no file behind a link.
+    // Within the session, no file is stored behind a link.
     let file = first.entry("t/l2/x", 0o644);
     let refused = first.assembler.handle(0, &ToReceiver::File(file)).unwrap_err();
     assert!(matches!(refused, TransferError::Protocol(ProtocolError::OutOfPlace { .. })), "{refused}");
@@ -241,7 +241,7 @@ fn links_come_behind_everything_in_order_and_no_more_than_were_announced() {
     assert!(matches!(sender.assembler.finish_first_stream(), Err(TransferError::PeerClosed)), "one is missing");
     sender.assembler.handle(0, &link(1)).unwrap();
     assert!(is_out_of_place(sender.assembler.handle(0, &link(2))), "one too many");
-    // As many as can be announced cost nothing before they come.
+    // An announcement of the maximum allocates nothing.
     assert!(begun(&[LINKS_MAX]).unwrap().assembler.awaits_more());
 }
 
@@ -279,7 +279,7 @@ fn hostile_targets_and_names_are_refused_and_nothing_is_made() {
     assert_eq!(names(output.path()), ["t", "t/a", "t/d"]);
 }
 
-/// `..` behind a link would go up from wherever that leads.
+/// `..` behind a link would lead to the parent of its target.
 #[test]
 fn a_chain_of_links_does_not_climb() {
     let output = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ fn a_chain_of_links_does_not_climb() {
     }
 }
 
-/// Links of the receiver's user, through which one that comes would lead outside.
+/// Existing links through which a received link would lead outside.
 #[test]
 fn a_link_which_leads_outside_by_one_that_is_there_is_refused() {
     let output = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn a_link_which_leads_outside_by_one_that_is_there_is_refused() {
     assert_eq!(codes(sender.links(&links)), refused);
 }
 
-/// Links of the receiver's user that lead to each other: looking where they lead ends.
+/// Existing links that form a cycle: resolution ends.
 #[test]
 fn a_walk_along_links_is_bounded() {
     let output = tempfile::tempdir().unwrap();
@@ -377,7 +377,7 @@ fn what_is_there_is_replaced_only_where_files_are() {
     }
 }
 
-/// A link that becomes a file, a file that becomes a link, and a directory in the place of either.
+/// Cases: a link becomes a file, a file becomes a link, a directory replaces either.
 #[test]
 fn what_was_a_link_may_be_a_file_now_and_no_directory() {
     let output = tempfile::tempdir().unwrap();
@@ -396,7 +396,7 @@ fn what_was_a_link_may_be_a_file_now_and_no_directory() {
     assert_eq!(names(output.path()), ["t", "t/d", "t/f -> l", "t/l"]);
 }
 
-/// Nobody knows who made a link. Only a sender that knows its time, too, learns that it guessed its target.
+/// The creator of a link is unknown. Only a sender that also knows its time learns that it guessed the target.
 #[test]
 fn the_target_of_a_link_cannot_be_guessed() {
     let there = symbolic("t/l", "a-secret");
@@ -420,7 +420,7 @@ fn the_target_of_a_link_cannot_be_guessed() {
         answers(careful_options(), asking(&with_other_time)),
         answers(careful_options(), asking(&symbolic("t/l", "a-guess")))
     );
-    // With --force a guess costs the link.
+    // With --force a wrong guess replaces the link.
     assert_eq!(
         answers(replacing_options(), with_other_time.clone()),
         answers(replacing_options(), symbolic("t/l", "a-guess"))
@@ -441,7 +441,7 @@ fn only_a_file_of_the_session_gets_a_further_name() {
     symlink("own", path("t/link")).unwrap();
     for options in [StoreOptions { allow_update: true, ..careful_options() }, careful_options()] {
         let mut sender = Sender::new(output.path(), options.clone());
-        // Of these only the last two are confirmed as its own. The first are unchanged, or there.
+        // Only the last two are confirmed as this sender's own; the first ones are unchanged or exist.
         sender.directory("t", 0o755).shared("t/foreign").shared("t/bob").shared("t/own").file("t/unflagged", 0o644);
         let links = [
             hard("t/1", "t/foreign"),
@@ -464,7 +464,7 @@ fn only_a_file_of_the_session_gets_a_further_name() {
     }
 }
 
-/// A sender must not learn if two names of others' files are those of one file.
+/// A sender must not learn whether two names of other owners are hard links.
 #[test]
 fn what_others_files_have_in_common_cannot_be_found_out() {
     let answers = |is_one: bool, asks_only| {
@@ -489,7 +489,7 @@ fn what_others_files_have_in_common_cannot_be_found_out() {
     }
 }
 
-/// Somebody who may write to the directory exchanges the file once it is stored.
+/// Another user with write access swaps the file after it was stored.
 #[test]
 fn a_file_that_was_exchanged_gets_no_further_name() {
     let output = tempfile::tempdir().unwrap();
@@ -505,7 +505,7 @@ fn a_file_that_was_exchanged_gets_no_further_name() {
     for link in [hard("t/1", "t/a"), hard("t/2", "t/b"), hard("t/3", "t/c")] {
         sender.link(link).unwrap();
     }
-    // A directory that leads there by another name does not make it another file.
+    // Reaching it through another directory path does not make it another file.
     fs::set_permissions(path("t/c"), fs::Permissions::from_mode(0o755)).unwrap();
     sender.link(hard("t/4", "t/c")).unwrap();
     let expected = [Some(FailureCode::FileSystem), Some(FailureCode::FileSystem), Some(FailureCode::Permission), None];
@@ -513,7 +513,7 @@ fn a_file_that_was_exchanged_gets_no_further_name() {
     assert_eq!(names(output.path()), ["t", "t/4", "t/a", "t/b -> c", "t/c"]);
 }
 
-/// The first name failed: the further one is named as failed, too, and nothing has it.
+/// The first name failed, so the hard link is reported as failed and not created.
 #[test]
 fn a_further_name_of_a_file_that_failed_fails() {
     let output = tempfile::tempdir().unwrap();
@@ -537,7 +537,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
         sender.directory("t", 0o755).shared("t/a");
         assert_eq!(sender.links(&all), [Ok(expected), Ok(expected)]);
     }
-    // One file becomes two.
+    // The two names become separate files.
     fs::remove_file(output.path().join("t/b")).unwrap();
     fs::write(output.path().join("t/b"), "t/a").unwrap();
     let mut sender = Sender::new(output.path(), replacing_options());
@@ -546,7 +546,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
     assert_eq!(inode(output.path().join("t/a")), inode(output.path().join("t/b")));
 }
 
-/// Directories get their time and their mode before links come, and may forbid to write to them.
+/// Directories get their time and mode before links arrive, and may be read-only.
 #[test]
 fn a_directory_keeps_its_time_and_its_mode() {
     let output = tempfile::tempdir().unwrap();
@@ -617,7 +617,7 @@ fn the_texts_of_links_count_as_content() {
     assert_eq!(codes(sender.links(&links)), [None, Some(FailureCode::DiskFull), None, Some(FailureCode::DiskFull)]);
 }
 
-/// One file goes to a stream, and has no other names.
+/// A stream receives one file without other names.
 #[test]
 fn a_stream_takes_no_links_and_says_so() {
     let mut assembler = Assembler::new(Target::stream(Vec::new(), None), Some(alice()), Arc::new(|_| {}));
@@ -630,7 +630,7 @@ fn a_stream_takes_no_links_and_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// No link that a sender has made leads out of its tree.
+    /// Property: no link made by a sender leads outside its tree.
     #[test]
     fn no_link_leads_out_of_its_tree(
         links in proptest::collection::vec(
@@ -659,7 +659,7 @@ proptest! {
     }
 }
 
-/// File systems that know no links, take different names for the same, or are full.
+/// File systems without links, with folded names, or full.
 #[cfg(target_os = "linux")]
 mod file_systems {
     use dfcp_powercut::{Disk, PowerCut, missing};
@@ -712,7 +712,7 @@ mod file_systems {
         assert!(lost(false) > 0, "nothing can be lost here");
     }
 
-    /// A tmpfs with few inodes; none if nothing can be mounted here.
+    /// Mounts a tmpfs with few inodes; `None` if mounting is impossible.
     fn full(inodes: u32) -> Option<(tempfile::TempDir, Unmount)> {
         let directory = tempfile::tempdir().unwrap();
         let data = std::ffi::CString::new(format!("nr_inodes={inodes}")).unwrap();

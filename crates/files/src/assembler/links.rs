@@ -1,4 +1,4 @@
-//! Links, which come once all else of the session has ended.
+//! Links, which arrive after all other entries.
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Link, LinkKind, Progress, ToSender};
@@ -11,21 +11,21 @@ use crate::error::TransferError;
 use crate::scope::NO_REPLACING;
 use crate::store::{LinkDirectory, Unpublished};
 
-/// State of the links of a session.
+/// State of a session's links.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// Number of links that follow; those which have come do not count.
+    /// Number of announced links still to arrive.
     left: u32,
-    /// The ordinal of the next one, once all streams have ended.
+    /// Ordinal of the next link, once all streams have ended.
     next: Option<u32>,
-    /// The directory in which the last one was made.
+    /// Directory of the last link.
     within: Option<LinkDirectory>,
 }
 
 impl Assembler {
-    /// The sender has told how many links will follow.
+    /// Handles the sender's announcement of the number of links.
     pub(super) fn announce_links(&mut self, count: u32) -> Result<(), TransferError> {
-        // HELLO says of both that no links are made.
+        // HELLO reports in both cases that links are unsupported.
         if self.links.left > 0 || !self.target.keeps_links() {
             return Err(ProtocolError::OutOfPlace { frame: "links" }.into());
         }
@@ -33,12 +33,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// All streams have ended. If links follow, the account is closed behind them.
+    /// Handles the end of all streams; announced links postpone the summary.
     pub(super) fn begin_links(&mut self, entries: u32) {
         self.links.next = Some(entries);
     }
 
-    /// Takes the next link, which is made at once: a stored file cannot come any more, so none comes through it.
+    /// Creates the next link at once: no stored file can follow, so none can be written through it.
     pub(super) fn link(&mut self, link: &Link) -> Result<(), TransferError> {
         let index = link.index;
         let next = self.links.next.filter(|_| self.links.left > 0);
@@ -57,12 +57,12 @@ impl Assembler {
         if self.links.left == 0 { self.close_account() } else { Ok(()) }
     }
 
-    /// True if links are still to come.
+    /// True if links are still to arrive.
     pub(super) fn awaits_links(&self) -> bool {
         self.links.left > 0
     }
 
-    /// Makes a link, or finds out whether it is there. Nothing if it would be made.
+    /// Creates a link, or finds that it exists. `None` in a dry run.
     fn take_link(&mut self, link: &Link) -> Result<Option<(RelativeName, Confirmed)>, Failure> {
         let parse = |bytes: &[u8]| {
             RelativeName::parse(bytes)
@@ -80,7 +80,7 @@ impl Assembler {
             return Ok(is_there.then_some((name, Confirmed::Unchanged)));
         }
         if first.is_none() {
-            // Its text takes room on the disk, and counts as content.
+            // The link's target takes disk space and counts as content.
             let mut reserved = self.allowance.reserve(link.target.len() as u64)?;
             let taken = self.allowance.take(&mut reserved, link.target.len() as u64);
             self.allowance.release(reserved);
@@ -94,12 +94,12 @@ impl Assembler {
         Ok(Some((name, confirmed)))
     }
 
-    /// The directory in which links were made last gets its time and its mode, before its names are flushed.
+    /// Sets time and mode of the last link's directory, before its names are flushed.
     pub(super) fn leave_link_directory(&mut self) {
         self.links.within = None;
     }
 
-    /// Confirms what waits, and says what has come of everything.
+    /// Confirms waiting entries and sends the summary.
     pub(super) fn close_account(&mut self) -> Result<(), TransferError> {
         self.publish()?;
         let (stored, failed) = self.totals();

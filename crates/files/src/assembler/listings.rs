@@ -1,4 +1,4 @@
-//! Deletes what the sender does not have, once all that it has is stored.
+//! Deletion of files that the sender does not have, after everything is stored.
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Delete, Entry, Listing, ToSender};
@@ -15,16 +15,16 @@ use crate::owner::Owner;
 use crate::store::{Fate, Over, Sweep, SweepRules, Swept};
 use crate::{EntryKind, EntryOutcome, Skipped};
 
-/// State of a session in which directories are to be listed.
+/// Deletion state of a session with listings.
 #[derive(Debug)]
 pub(super) struct Deletions {
     pub(super) asks_only: bool,
     exclude: Exclude,
-    /// Those which were sent: others are not listed.
+    /// Directories that were sent; only these may be listed.
     directories: KnownDirectories,
-    /// The directory of which more names may come.
+    /// Directory whose listing is in progress.
     listed: Option<Listed>,
-    /// Names told.
+    /// Number of names reported.
     told: u32,
     unnamed: u32,
 }
@@ -32,29 +32,29 @@ pub(super) struct Deletions {
 #[derive(Debug)]
 struct Listed {
     name: RelativeName,
-    /// The last name so far: those behind it are greater.
+    /// Last name so far; further ones must be greater.
     last: Option<Vec<u8>>,
-    /// Nothing if nothing is deleted in it.
+    /// Sweep of the directory; `None` if nothing is deleted in it.
     sweep: Option<Sweep>,
 }
 
 impl Deletions {
-    /// A directory was sent.
+    /// Records a sent directory.
     pub(super) fn add(&mut self, name: &RelativeName) {
         self.directories.add(&[name.as_bytes()]);
     }
 
-    /// Owner whose files may be named to a sender that only asks; all files if there is none.
+    /// Sweep rules. `owner` limits the files named in a dry run; `None` permits all.
     fn rules<'a>(&'a self, owner: Option<&'a Owner>, over: &'a Over) -> SweepRules<'a> {
         SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner, over }
     }
 }
 
 impl Assembler {
-    /// The sender will list its directories.
+    /// Handles the sender's announcement of listings.
     pub(super) fn delete(&mut self, delete: &Delete) -> Result<(), TransferError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "delete" };
-        // HELLO says of both that nothing is deleted. Without a key every name here is that of somebody else's file.
+        // HELLO reports in both cases that deletion is unavailable. Without a key, every file here belongs to another owner.
         if !self.deletes() || self.owner.is_none() {
             return Err(out_of_place.into());
         }
@@ -77,7 +77,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// A sender that only asks would send this directory.
+    /// Handles a directory in a dry run.
     pub(super) fn directory_asked(
         &mut self,
         entry: &Entry,
@@ -90,7 +90,7 @@ impl Assembler {
                 if let Some(deletions) = &mut self.deletions {
                     deletions.add(&name);
                 }
-                // It is counted as an answer, and nothing has happened here.
+                // The directory counts as answered, although nothing happened.
                 self.stored += 1;
                 self.answers.push(ToSender::Verdict { index, outcome: Ok(Confirmed::Unchanged) });
             }
@@ -100,8 +100,8 @@ impl Assembler {
         Ok(Current::Nothing)
     }
 
-    /// Takes some names of a directory. By then everything is stored: after any failure nothing is deleted, as what has failed may be
-    /// what had the other name before.
+    /// Processes part of a directory's listing. Everything has been stored by now: after any failure nothing is deleted, since the failed
+    /// file may be the renamed original.
     pub(super) fn listing(&mut self, listing: &Listing) -> Result<(), TransferError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "listing" };
         let is_allowed = self.is_finished && self.failed == 0;
@@ -128,7 +128,7 @@ impl Assembler {
         if let (Some(sweep), Ok(store)) = (&mut listed.sweep, self.target.store())
             && let Err(swept) = sweep.list(store, &listing.names, listing.is_last)
         {
-            // Nothing more is deleted in it.
+            // Nothing more is deleted in this directory.
             listed.sweep = None;
             self.swept(swept);
         }
@@ -139,10 +139,10 @@ impl Assembler {
         Ok(())
     }
 
-    /// Deletes some of what is to be deleted. True if there is more, before anything else is taken.
+    /// Deletes a limited number of files. True if more remain, to be deleted before other work.
     ///
     /// # Errors
-    /// The names that are left cannot be flushed; the session is over then, or was.
+    /// Fails, and so ends the session, if the remaining names cannot be flushed.
     pub(crate) fn sweep_some(&mut self) -> Result<bool, TransferError> {
         let Some(mut listed) = self.deletions.as_mut().and_then(|deletions| deletions.listed.take()) else {
             return Ok(false);
@@ -157,7 +157,7 @@ impl Assembler {
                 self.swept(swept);
             }
             if self.readings.over().is_set() {
-                // Nobody waits for the rest.
+                // The session is over: skip the rest.
                 self.end_sweep(&sweep)?;
                 return Err(TransferError::PeerClosed);
             }
@@ -200,15 +200,15 @@ impl Assembler {
         Ok(())
     }
 
-    /// True if nothing was deleted because something has failed.
+    /// True if deletion was skipped because of a failure.
     pub(crate) fn skips_deletion(&self) -> bool {
         self.failed > 0 && self.deletions.is_some()
     }
 
-    /// The first stream has ended behind the listings, or without any.
+    /// Handles the end of the first stream, after the listings if there were any.
     ///
     /// # Errors
-    /// It ended inside of one, or what was deleted cannot be flushed.
+    /// Fails if the stream ended within a listing, or deletions cannot be flushed.
     pub(super) fn finish_listings(&mut self) -> Result<(), TransferError> {
         let Some(deletions) = &self.deletions else { return Ok(()) };
         if deletions.listed.is_some() {
@@ -233,7 +233,7 @@ impl Assembler {
         deletions.told = deletions.told.saturating_add(1);
         let asks_only = deletions.asks_only;
         let shown = printable_bytes(&name);
-        // One that no entry could have, and no frame either.
+        // Longest possible name of a frame, which no entry can have.
         name.truncate(CONTROL_BYTES_MAX - 1);
         self.answers.push(ToSender::Deleted { failure: failure.as_ref().map(|failure| failure.code), name });
         if let Some(what) = failure.as_ref().and_then(|failure| staying(failure.code)) {
@@ -246,7 +246,7 @@ impl Assembler {
     }
 }
 
-/// Reason why something stays on purpose, if it does.
+/// Reason to keep a file on purpose, if the code is one.
 pub(crate) fn staying(code: FailureCode) -> Option<Skipped> {
     match code {
         FailureCode::Mounted => Some(Skipped::Mounted),

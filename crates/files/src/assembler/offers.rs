@@ -1,4 +1,4 @@
-//! Answers of a receiver about the files that it has.
+//! Receiver's answers about files that it has.
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Confirmed, Hello, ToSender};
@@ -12,8 +12,7 @@ use crate::limits::BASIS_BYTES_MIN;
 use crate::store::{Existing, Offered, Unpublished};
 
 impl Assembler {
-    /// Begins to cut the older version into chunks, or queues that. False if it is too short or cannot be read: then
-    /// the file is sent as a whole.
+    /// Starts or queues chunking of the older version. False if it is too short or unreadable; the file is then sent as a whole.
     fn begin_basis(&mut self, offer: &Offer, older: &Existing) -> bool {
         offer.takes_basis
             && !offer.asks_only
@@ -21,12 +20,12 @@ impl Assembler {
             && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
-    /// True if this sender may have deleted what it does not have.
+    /// True if this sender's deletions are permitted.
     pub(super) fn deletes(&self) -> bool {
         self.target.deletes() && !self.scope.is_limited()
     }
 
-    /// The first answers: what it can do for this sender, and what it has of its files.
+    /// Sends the first answers: abilities, and the sender's partial files.
     pub(crate) fn greet(&mut self) {
         let Some(owner) = &self.owner else {
             let keeps_links = self.target.keeps_links();
@@ -50,13 +49,13 @@ impl Assembler {
         self.answers.extend(partials.into_iter().map(ToSender::Partial));
     }
 
-    /// Tells if an offered file is wanted.
+    /// Answers whether an offered file is wanted.
     pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
         let Offer { entry, hash, asks_only, .. } = offer;
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
         self.check_place(entry)?;
         if self.readings.over().is_set() {
-            // Nobody waits for the answer.
+            // The session is over, so no answer is needed.
             return Ok(());
         }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;

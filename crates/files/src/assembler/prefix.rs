@@ -1,8 +1,8 @@
-//! Comparison of a file's beginning, which the receiver has, with the sender's content.
+//! Comparison of a file's beginning at the receiver with the sender's content.
 //!
-//! Three have hashed it: the sender just now, this receiver when it came (its journal), and this receiver again, from the disk, by a thread
-//! of its own. A part for which the sender's hash differs from one of the two is asked for again. Nothing of this makes the file good: that
-//! is its own hash, from what is on the disk and what comes.
+//! Three hashes of the beginning are compared: the sender's current one, the receiver's from its arrival (the journal), and a new one from
+//! the disk by a separate thread. A part whose hashes disagree is requested again. This comparison is only an optimisation: the file's own
+//! hash over all content decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,47 +18,47 @@ use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 use crate::hash_tree::{ChainingValue, Part};
 use crate::store::{Resumed, Staged};
 
-/// Parts that one answer names, so that it fits into a frame.
+/// Parts per answer, limited by the frame size.
 const ANSWER_PARTS_MAX: usize = (CONTROL_BYTES_MAX - 12) / 8;
 
-/// Parts after which the thread that reads tells of them.
+/// Parts after which the reading thread reports.
 const PARTS_PER_POKE: usize = 64;
 
-/// Result that a thread of this program has got ready for the session.
+/// Result of a worker thread, ready for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
-    /// More of the beginning of the file on this stream was read.
+    /// Hashes of the beginning of the file on this stream.
     Beginning(usize),
-    /// It is known of what the older version of the file with this ordinal consists.
+    /// Chunks of the older version for this ordinal.
     Basis(u32),
 }
 
-/// Called then, from any thread.
+/// Callback of worker threads, from any thread.
 pub(crate) type Poke = Arc<dyn Fn(Ready) + Send + Sync>;
 
-/// The comparison of one beginning.
+/// Comparison of one beginning.
 #[derive(Debug)]
 pub(super) struct Prefix {
     parts: Vec<Part>,
-    /// By their numbers, where they have the largest size.
+    /// Journalled chaining values of the largest parts, by number.
     written_down: Vec<Option<ChainingValue>>,
     span_bytes: u64,
     theirs: Vec<ChainingValue>,
     disk: Arc<Disk>,
     /// Number of parts compared.
     compared: usize,
-    /// Number of these that the sender was told of.
+    /// Number of compared parts reported to the sender.
     told: usize,
-    /// To be told.
+    /// Differing parts to report.
     differ: Vec<u64>,
-    /// Asked for, and not come yet.
+    /// Parts requested and not received yet.
     awaited: BTreeMap<u64, Part>,
-    /// Ever asked for.
+    /// Parts requested so far.
     asked: BTreeSet<u64>,
     again: Option<Again>,
 }
 
-/// A part that comes again.
+/// Part that is being sent again.
 #[derive(Debug)]
 struct Again {
     part: Part,
@@ -66,7 +66,7 @@ struct Again {
     hasher: Box<blake3::Hasher>,
 }
 
-/// Values that a thread reads from the disk.
+/// Chaining values read from the disk by a thread.
 #[derive(Debug, Default)]
 struct Disk {
     read: Mutex<Values>,
@@ -84,7 +84,7 @@ impl Disk {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hashes the parts of `file`, one after the other.
+    /// Hashes the parts of `file` in order.
     fn read(&self, mut file: File, parts: &[Part], poke: impl Fn()) {
         let mut buffer = vec![0; DATA_BYTES_MAX];
         for (number, part) in parts.iter().enumerate() {
@@ -123,10 +123,10 @@ fn hash(file: &mut impl Read, part: Part, buffer: &mut [u8]) -> io::Result<Chain
 }
 
 impl Prefix {
-    /// Begins to read what is there.
+    /// Starts reading the partial file.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// Fails if no thread can be started.
     pub(super) fn begin(resumed: Resumed, stream: usize, poke: Poke) -> Result<Self, Failure> {
         let Resumed { shape, offset, spans, file } = resumed;
         let parts: Vec<_> = shape.parts(0, offset).collect();
@@ -153,10 +153,10 @@ impl Prefix {
         })
     }
 
-    /// Takes the sender's next hashes.
+    /// Takes the sender's next chaining values.
     ///
     /// # Errors
-    /// There are more than parts.
+    /// Fails if they exceed the number of parts.
     pub(super) fn take(&mut self, values: &[ChainingValue]) -> Result<(), ProtocolError> {
         if self.theirs.len() + values.len() > self.parts.len() {
             return Err(ProtocolError::OutOfPlace { frame: "tree" });
@@ -164,7 +164,7 @@ impl Prefix {
         for value in values {
             let part = self.parts[self.theirs.len()];
             self.theirs.push(*value);
-            // A change by the sender is known before the disk has been read that far.
+            // A journalled value detects the sender's change before the disk has been read that far.
             let number = usize::try_from(part.start / self.span_bytes).unwrap_or(usize::MAX);
             let known = self.written_down.get(number).copied().flatten().filter(|_| part.bytes() == self.span_bytes);
             if known.is_some_and(|known| known != *value) {
@@ -181,10 +181,10 @@ impl Prefix {
         }
     }
 
-    /// Compares what is known by now, and takes what is the same into the hash of the file.
+    /// Compares the values known so far, and adds equal parts to the hash of the file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub(super) fn advance(&mut self, staged: &mut Staged) -> Result<(), Failure> {
         let disk = Arc::clone(&self.disk);
         let read = disk.lock();
@@ -195,7 +195,7 @@ impl Prefix {
         while self.compared < all {
             let (part, value) = (self.parts[self.compared], read.values[self.compared]);
             if self.asked.contains(&part.start) {
-                // It may have been written over while it was read.
+                // The file may have been overwritten during the read.
             } else if value == self.theirs[self.compared] {
                 staged.insert(part, value);
             } else {
@@ -206,7 +206,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// Answers for the sender, if any.
+    /// Pending answers to the sender.
     pub(super) fn answers(&mut self, index: u32) -> Vec<ToSender> {
         let is_all = self.compared == self.parts.len();
         if self.differ.is_empty() && (!is_all || self.told == self.compared) {
@@ -225,10 +225,10 @@ impl Prefix {
         answers
     }
 
-    /// The part from `start` on comes next.
+    /// Announces that the part from `start` follows.
     ///
     /// # Errors
-    /// It was not asked for, or another one is not complete.
+    /// Fails if the part was not requested, or another one is incomplete.
     pub(super) fn again(&mut self, start: u64) -> Result<(), ProtocolError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "again" };
         if self.again.is_some() {
@@ -239,10 +239,10 @@ impl Prefix {
         Ok(())
     }
 
-    /// Takes data of a part that comes again. True if there is one.
+    /// Writes data of a repeated part. False if none is in progress.
     ///
     /// # Errors
-    /// They cannot be written. (The outer one: they are more than the part has.)
+    /// Inner error: the data cannot be written. Outer error: the data exceed the part.
     pub(super) fn write(&mut self, data: &[u8], staged: &mut Staged) -> Result<Result<bool, Failure>, ProtocolError> {
         let Some(again) = &mut self.again else { return Ok(Ok(false)) };
         if data.len() as u64 > again.part.end - again.position {
@@ -260,12 +260,12 @@ impl Prefix {
         Ok(Ok(true))
     }
 
-    /// Its length, bytes.
+    /// Length of the beginning, bytes.
     pub(super) fn len(&self) -> u64 {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    /// True if all is compared and the parts that differed have come.
+    /// True if all parts are compared and the differing ones have arrived.
     pub(super) fn is_settled(&self) -> bool {
         self.compared == self.parts.len() && self.awaited.is_empty() && self.again.is_none()
     }

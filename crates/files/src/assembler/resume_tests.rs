@@ -1,4 +1,4 @@
-//! Files that are resumed, senders that lie about them, and files that are offered.
+//! Tests: resumed files, senders that lie about them, and offered files.
 
 #[cfg(target_os = "linux")]
 mod full_disk;
@@ -18,7 +18,7 @@ use crate::hash_tree::{LEAF_BYTES, Part, Shape};
 use crate::store::{Store, StoreOptions};
 
 const LEN: usize = 5_000_000;
-/// Content that an earlier session has left, bytes.
+/// Content left by an earlier session, bytes.
 const LEFT: usize = 3_000_000;
 
 fn content(seed: u8) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn shape() -> Shape {
     Shape::of(LEN as u64).unwrap()
 }
 
-/// One session of a sender.
+/// Session of one sender.
 pub(super) struct Session {
     pub(super) assembler: Assembler,
     pokes: Receiver<Ready>,
@@ -59,7 +59,7 @@ impl Session {
         Self::of(Arc::new(Store::open(output, options).unwrap()), owner)
     }
 
-    /// One of several sessions of a receiver.
+    /// Opens one of several sessions of a receiver.
     pub(super) fn of(store: Arc<Store>, owner: &Owner) -> Self {
         let (poke, pokes) = channel();
         let poke = Mutex::new(poke);
@@ -79,7 +79,7 @@ impl Session {
         self.assembler.take_answers()
     }
 
-    /// Waits for what a thread of this session gets ready, and takes it.
+    /// Waits for a worker thread's result and processes it.
     pub(super) fn await_ready(&mut self) {
         let ready = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
         self.assembler.ready(ready).unwrap();
@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// Sends the hashes of the beginning, and returns the parts that are asked for.
+    /// Sends the hashes of the beginning; returns the requested parts.
     fn compare(&mut self, content: &[u8], offset: u64) -> Vec<u64> {
         let parts: Vec<_> = shape().parts(0, offset).collect();
         let values = parts.iter().map(|part| value(content, *part)).collect::<Vec<_>>();
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Ends the file and says what became of it.
+    /// Ends the file and returns its outcome.
     pub(super) fn end(&mut self, content: &[u8]) -> Result<Confirmed, Failure> {
         let hash = *blake3::hash(content).as_bytes();
         self.assembler.handle(0, &ToReceiver::FileEnd { len: content.len() as u64, hash }).unwrap();
@@ -132,7 +132,7 @@ pub(super) fn keeping() -> StoreOptions {
     StoreOptions { keep_unfinished: true, ..StoreOptions::default() }
 }
 
-/// An output directory in which a session of `alice` was cut off.
+/// Output directory with an interrupted session of `alice`.
 fn cut_off() -> tempfile::TempDir {
     let output = tempfile::tempdir().unwrap();
     let mut session = Session::open(output.path(), &alice(), keeping());
@@ -143,7 +143,7 @@ fn cut_off() -> tempfile::TempDir {
     output
 }
 
-/// Offset from which the session can go on, bytes.
+/// Offset at which the session can resume, bytes.
 fn offset(session: &mut Session) -> u64 {
     let greeting = session.greeted();
     let [ToSender::Hello(Hello { partials: 1, .. }), ToSender::Partial(Partial { offset, .. })] = &greeting[..] else {
@@ -153,7 +153,7 @@ fn offset(session: &mut Session) -> u64 {
     *offset
 }
 
-/// In a new session, with the rest of the content sent.
+/// New session that has sent the rest of the content.
 fn resumed(output: &Path) -> (Session, u64) {
     let mut session = Session::open(output, &alice(), keeping());
     let offset = offset(&mut session);
@@ -203,7 +203,7 @@ fn what_has_changed_at_either_side_comes_again_and_nothing_else() {
     }
 }
 
-/// A file of which nothing is the same any more, under the same length and time.
+/// The file has equal length and time, but no content in common.
 #[test]
 fn a_file_that_is_another_one_comes_again_as_a_whole() {
     let output = cut_off();
@@ -214,7 +214,7 @@ fn a_file_that_is_another_one_comes_again_as_a_whole() {
     let asked = session.compare(&content(2), offset);
     let parts: Vec<_> = shape().parts(0, offset).collect();
     assert_eq!(asked, parts.iter().map(|part| part.start).collect::<Vec<_>>());
-    // In whatever order.
+    // The order of parts does not matter.
     for part in parts.iter().rev() {
         session.say(&ToReceiver::Again { start: part.start }).unwrap();
         session.data(&content(2)[part.start as usize..part.end as usize]);
@@ -225,14 +225,14 @@ fn a_file_that_is_another_one_comes_again_as_a_whole() {
 
 #[test]
 fn a_sender_that_lies_about_its_hashes_gets_no_other_file_stored() {
-    // It says the beginning is the same, and ends with the hash of another file.
+    // Lie: the beginning is reported as equal, and the final hash is another file's.
     let output = cut_off();
     let (mut session, offset) = resumed(output.path());
     assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
     assert_eq!(session.end(&content(2)).unwrap_err().code, FailureCode::Mismatch);
     assert!(!output.path().join("f").exists());
     assert_eq!(Session::open(output.path(), &alice(), keeping()).greeted().len(), 1, "nothing of it is kept");
-    // It says that a part has changed, and sends something else again.
+    // Lie: a part is reported as changed, and other data follows.
     let output = cut_off();
     let (mut session, offset) = resumed(output.path());
     let mut lie = content(1);
@@ -285,7 +285,7 @@ fn a_sender_that_says_what_has_no_place_ends_its_session() {
         drop(session);
         assert!(!output.path().join("f").exists());
     }
-    // Of a file that came as a whole nothing is compared.
+    // A file sent from the start is not compared.
     for frame in [ToReceiver::Tree(vec![[0; 32]]), ToReceiver::Again { start: 0 }] {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), keeping());
@@ -302,7 +302,7 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     let answers = session.say(&ToReceiver::Resume { offset: offset + LEAF_BYTES, entry: entry() }).unwrap();
     let [ToSender::Verdict { index: 0, outcome: Err(failure) }] = &answers[..] else { panic!("{answers:?}") };
     assert!(failure.sentence.contains("send it again"), "{failure}");
-    // Frames about it are in order until its sender hears of the failure.
+    // Frames of the failed file are ignored until the sender knows of the failure.
     for frame in [
         ToReceiver::Data(vec![0; 100]),
         ToReceiver::Tree(vec![[0; 32]]),
@@ -314,7 +314,7 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     }
 }
 
-/// The file has come otherwise since this receiver has said that it has its beginning.
+/// The file was stored in another way after this receiver had offered its partial.
 #[test]
 fn a_file_that_is_there_by_now_is_refused_alone() {
     let output = cut_off();
@@ -330,11 +330,11 @@ fn a_file_that_is_there_by_now_is_refused_alone() {
     }
 }
 
-/// Unfinished files count like others, or a sender could fill the disk with beginnings.
+/// Partial files count too: otherwise a sender could fill the disk with beginnings.
 #[test]
 fn what_is_left_counts_against_what_a_session_may_store() {
     let limited = |bytes: usize| StoreOptions { session_bytes_max: Some(bytes as u64), ..keeping() };
-    // The rest fits, another file beside it does not.
+    // The rest of the file fits, a second file does not.
     let output = cut_off();
     let mut session = Session::open(output.path(), &alice(), limited(LEN));
     let offset = offset(&mut session);
@@ -349,7 +349,7 @@ fn what_is_left_counts_against_what_a_session_may_store() {
     session.data(&content(1)[offset as usize..]);
     assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
     assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
-    // One that begins anew gives back what it had.
+    // A restarted file returns its reserved bytes.
     let output = cut_off();
     let mut session = Session::open(output.path(), &alice(), limited(LEN));
     session.greeted();
@@ -368,7 +368,7 @@ mod offers {
         assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
     }
 
-    /// Answer of a session of `owner` to an offer.
+    /// Answer in a session of `owner` to an offer.
     fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
         let mut session = Session::open(output, owner, options);
         let mut answers =
@@ -425,7 +425,7 @@ mod offers {
                 assert_eq!(answer(keeping(), entry, hash), WANTED, "its content may be the same");
                 continue;
             }
-            // A file that may not be replaced is refused before its content travels.
+            // A file that must not be replaced is refused before its content is sent.
             let refused = answer(keeping(), entry, hash);
             assert!(
                 matches!(&refused, ToSender::Verdict { outcome: Err(failure), .. } if failure.code == FailureCode::Exists),
@@ -445,7 +445,7 @@ mod offers {
         assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
         session.say(&ToReceiver::End { entries: 1, streams: 0 }).unwrap();
         session.assembler.finish().unwrap();
-        // After its verdict it cannot come again.
+        // A second file of this ordinal is refused after the verdict.
         let mut session = Session::open(output.path(), &alice(), keeping());
         session.say(&offer).unwrap();
         assert!(matches!(session.say(&offer), Err(TransferError::Protocol(_))));
@@ -469,7 +469,7 @@ mod offers {
     }
 }
 
-/// Files of which only what has changed is sent.
+/// Files sent as deltas.
 mod deltas {
     use std::collections::BTreeSet;
 
@@ -483,7 +483,7 @@ mod deltas {
         StoreOptions { replace: true.into(), ..keeping() }
     }
 
-    /// An output directory in which `alice` has stored the file.
+    /// Output directory in which `alice` has stored the file.
     fn stored() -> tempfile::TempDir {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), replacing());
@@ -497,7 +497,7 @@ mod deltas {
         ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: Entry { mtime_s: 9, ..entry() } }
     }
 
-    /// Chunks that a session of `owner` tells of the older version, until it wants the new one.
+    /// Chunks of the older version that a session of `owner` reports before it requests the new one.
     fn offered(output: &Path, owner: &Owner) -> (Session, Vec<Basis>) {
         let mut session = Session::open(output, owner, replacing());
         let mut answers = session.say(&offer()).unwrap();
@@ -542,7 +542,7 @@ mod deltas {
         assert!(fs::read(output.path().join("f")).unwrap() == new);
     }
 
-    /// However many are offered at once: of each only what has changed is wanted.
+    /// Any number of simultaneous offers: for each, only changes are requested.
     #[test]
     fn more_older_versions_than_are_open_at_a_time_wait_for_each_other() {
         let output = tempfile::tempdir().unwrap();
@@ -584,7 +584,7 @@ mod deltas {
         assert_eq!((based.len(), wanted.len()), (count as usize, count as usize));
     }
 
-    /// Of what a file consists is as much as what is in it.
+    /// Chunk names reveal as much as the content.
     #[test]
     fn only_the_sender_of_a_file_learns_of_what_it_consists() {
         let output = stored();
@@ -603,13 +603,13 @@ mod deltas {
         let (_, bases) = offered(output.path(), &alice());
         let end = u64::from(bases[0].chunks[0].len);
         for (start, len) in [
-            // More at a time than others of the session should wait for.
+            // Longer than the other files of the session should wait for.
             (0, COPY_BYTES_MAX + 1),
             (LEN as u64, 1),
             (LEN as u64 - 1, 2),
             (u64::MAX, 1),
             (1 << 62, COPY_BYTES_MAX),
-            // A part of a chunk, which could be found out by the hash of what comes of it, one byte after the other.
+            // Part of a chunk: its hash would reveal unknown content byte by byte.
             (0, 1),
             (0, end as u32 - 1),
             (1, end as u32 - 1),
@@ -620,7 +620,7 @@ mod deltas {
             let copied = session.say(&ToReceiver::Copy { start, len });
             assert!(matches!(copied, Err(TransferError::Protocol(_))), "{start}: {copied:?}");
         }
-        // Of another file than the one that was offered.
+        // Copy from another file than the offered one.
         let (mut session, _) = offered(output.path(), &alice());
         session.say(&ToReceiver::File(Entry { name: b"mine".to_vec(), ..entry() })).unwrap();
         let copied = session.say(&ToReceiver::Copy { start: 0, len: end as u32 });
@@ -628,7 +628,7 @@ mod deltas {
         assert!(fs::read(output.path().join("f")).unwrap() == content(1));
     }
 
-    /// The older version is cut off while it is copied.
+    /// The older version is truncated during the copy.
     #[test]
     fn an_older_version_that_becomes_shorter_fails_its_file_alone() {
         let output = stored();
@@ -637,11 +637,11 @@ mod deltas {
         fs::OpenOptions::new().write(true).open(output.path().join("f")).unwrap().set_len(10).unwrap();
         let answers = session.say(&ToReceiver::Copy { start: 0, len: bases[0].chunks[0].len }).unwrap();
         assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
-        // Frames under way are dropped.
+        // Frames in flight are dropped.
         assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
     }
 
-    /// Each offer costs a thread which reads a file, however it is made, and whatever comes of it.
+    /// Each offer costs a thread that reads a file, whatever its outcome.
     #[test]
     fn no_more_older_versions_are_read_than_may_be_and_none_for_longer_than_it_is_waited_for() {
         let output = tempfile::tempdir().unwrap();
@@ -675,7 +675,7 @@ mod deltas {
         }
     }
 
-    /// Copies count like data, or a few frames could fill the disk.
+    /// Copies count like data: otherwise a few frames could fill the disk.
     #[test]
     fn what_is_copied_counts_against_what_a_session_may_store() {
         let output = stored();
@@ -703,7 +703,7 @@ mod deltas {
     }
 }
 
-/// Offers that cost a sender a few bytes, and this receiver the reading of a file.
+/// Offers that cost the sender a few bytes, and the receiver the reading of a file.
 mod readings {
     use super::*;
     use crate::store::READ_BYTES;
@@ -726,7 +726,7 @@ mod readings {
                 Session::open(output.path(), &alice(), StoreOptions { replace: replace.into(), ..keeping() });
             READ_BYTES.set(0);
             for index in 0..100 {
-                // A file that may be replaced gets the time of an offer that has its hash.
+                // A replaceable file gets the time of an offer that has its hash.
                 let entry = Entry { index, mtime_s: index.into(), ..entry() };
                 let hash = hash(1 + (index % 3) as u8 / 2);
                 session.say(&ToReceiver::Offer { hash, asks_only, takes_basis: false, entry }).unwrap();
@@ -736,7 +736,7 @@ mod readings {
         }
     }
 
-    /// The chunks of one file, again and again.
+    /// Repeated chunking of one file.
     #[test]
     fn an_older_version_is_not_cut_again_for_each_offer_that_takes_a_basis() {
         let output = stored();
@@ -757,7 +757,7 @@ mod readings {
         assert!(cut <= 4, "20 offers: cut {cut} times");
     }
 
-    /// Streams of a session take it from each other.
+    /// Streams of a session take the file over from each other.
     #[test]
     fn a_beginning_is_not_verified_again_each_time_that_a_stream_goes_on_with_it() {
         let output = cut_off();
@@ -773,7 +773,7 @@ mod readings {
             begun += u32::from(!session.assembler.take_answers().iter().any(is_refused));
         }
         assert!(begun <= 4, "20 times: verified {begun} times");
-        // It is still there for another session.
+        // The partial file remains available to another session.
         drop(session);
         assert_eq!(Session::open(output.path(), &alice(), keeping()).greeted().len(), 2);
     }

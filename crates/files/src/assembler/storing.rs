@@ -1,4 +1,4 @@
-//! The frames of a file that is being stored.
+//! Frames of a file being stored.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use crate::error::TransferError;
 use crate::limits::CHECKPOINT_INTERVAL;
 use crate::store::{Beginning, Checkpoint, Completed, Resumed, Unpublished};
 
-/// Writes down how far files have come, by a thread of its own, because that waits for the disk.
+/// Thread that journals the progress of files, since journalling waits for the disk.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     last: Instant,
@@ -24,7 +24,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Assembler {
-    /// Sets aside what a file that begins has announced, and begins to verify what there is of it.
+    /// Reserves the announced bytes of a starting file, and starts the verification of its beginning.
     pub(super) fn begin_storing(
         &mut self,
         stream: usize,
@@ -46,7 +46,7 @@ impl Assembler {
         }
     }
 
-    /// Sessions of one sender can take a file from each other, or a stream from another one, and each time it is read.
+    /// Limits repeated verification: sessions or streams of one sender can take a file from each other, and each takeover rereads it.
     fn may_verify(&mut self, name: &RelativeName, resumed: &Resumed) -> Result<(), Failure> {
         let key = resumed.key(name).map_err(|error| Failure::from_io("look up the unfinished file", &error))?;
         if self.readings.may_read(&key) {
@@ -56,7 +56,7 @@ impl Assembler {
         Err(Failure::new(FailureCode::FileSystem, sentence))
     }
 
-    /// Takes the next frame of a file that is being stored.
+    /// Processes the next frame of a file being stored.
     pub(super) fn storing(&mut self, frame: &ToReceiver, mut storing: Box<Storing>) -> Result<Current, TransferError> {
         let taken = match frame {
             ToReceiver::Data(data) => self.data(data, &mut storing)?,
@@ -86,7 +86,7 @@ impl Assembler {
         }
     }
 
-    /// The file has changed at its sender, which begins anew: what has come of it is dropped, so that no mixture of versions is stored.
+    /// Restarts a file that changed at the sender: the received part is dropped, so that versions never mix.
     pub(super) fn anew(&mut self, stream: usize, entry: &Entry, current: Current) -> Result<Current, TransferError> {
         let basis = match current {
             Current::Storing(storing) => {
@@ -109,10 +109,10 @@ impl Assembler {
         self.begin_or_refuse(stream, entry, Beginning::New, basis)
     }
 
-    /// A thread of this session has got something ready.
+    /// Processes a worker thread's result.
     ///
     /// # Errors
-    /// As [`Assembler::handle`].
+    /// Fails as [`Assembler::handle`] does.
     pub(crate) fn ready(&mut self, ready: Ready) -> Result<(), TransferError> {
         match ready {
             Ready::Beginning(stream) => self.compared(stream),
@@ -127,7 +127,7 @@ impl Assembler {
         let Some(current) = self.streams.get_mut(stream) else { return Ok(()) };
         let mut storing = match std::mem::take(current) {
             Current::Storing(storing) => storing,
-            // That file has ended.
+            // The file of this result has ended.
             other => {
                 *current = other;
                 return Ok(());
@@ -166,7 +166,7 @@ impl Assembler {
         Ok(staged.write(data))
     }
 
-    /// Takes the next bytes from the older version.
+    /// Copies the next bytes from the older version.
     fn copy(&mut self, start: u64, len: u32, storing: &mut Storing) -> Result<Result<(), Failure>, TransferError> {
         if let Err(failure) = self.allowance.take(&mut storing.reserved, len.into()) {
             return Ok(Err(failure));
@@ -218,14 +218,14 @@ impl Assembler {
         if let Some(staged) = slot.lock().take()
             && staged.has_failed()
         {
-            // Content on the disk is as good as that of a session that broke: the sender resumes when there is room.
+            // The stored content equals that of an interrupted session: the sender can resume when there is space.
             self.checkpoints.wait();
             staged.leave();
         }
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
-    /// Writes down how far the files under way have come, if that is due.
+    /// Journals the progress of files in progress, if due.
     pub(crate) fn checkpoint(&mut self, now: Instant) {
         if !self.checkpoints.is_due(now) {
             return;
@@ -242,7 +242,7 @@ impl Assembler {
         if due.is_empty() {
             return;
         }
-        // A file is found again only if the directories that lead to it are.
+        // A file can be found again only if its directories are durable.
         if let Err(error) = self.target.flush_names(&mut self.changed) {
             tracing::warn!(%error, "it is not written down how far files have come");
             return;
@@ -250,10 +250,10 @@ impl Assembler {
         self.checkpoints.write(due);
     }
 
-    /// Leaves what is under way to the sender's next session.
+    /// Leaves files in progress to the sender's next session.
     pub(super) fn leave_unfinished(&mut self) {
         self.checkpoints.wait();
-        // Before the directories in which these are lose the right to be written to.
+        // Publish before the directories become read-only.
         self.batch.clear();
         for current in &mut self.streams {
             if let Current::Storing(storing) = std::mem::take(current)
@@ -303,14 +303,14 @@ impl Checkpoints {
     }
 }
 
-/// Told of a file of which a part is in other hands.
+/// Failure of a file part of which has already been passed on.
 fn passed_on() -> Failure {
     let sentence =
         "it changed while it was sent, and what the receiver has passed on cannot be taken back: send it again";
     Failure::new(FailureCode::Mismatch, sentence)
 }
 
-/// Told of a file that another session has taken.
+/// Failure of a file that another session has taken over.
 fn taken() -> Failure {
     Failure::new(FailureCode::Stopped, "another session of the same sender goes on with it")
 }

@@ -1,8 +1,8 @@
 //! Settled entries of a session, and directories that may still get content.
 //!
-//! Entries have ordinals in the order in which the sender found them: a directory, then all that is in it. They come over several streams
-//! and so in another order. A directory is complete once the sender has left it, which its next directory elsewhere says, and every
-//! entry in between is settled: stored, waiting to become durable, or failed.
+//! Ordinals follow the sender's traversal: a directory, then its content. Entries arrive over several streams and so in another order. A
+//! directory is complete once the sender has left it (as its next directory elsewhere shows) and every entry within is settled: stored,
+//! waiting for a flush, or failed.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use dfcp_framing::names::RelativeName;
 use crate::limits::UNANSWERED_MAX;
 use crate::store::Made;
 
-/// A directory which may still get content.
+/// Directory that may still get content.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     pub(super) name: RelativeName,
@@ -24,20 +24,20 @@ pub(super) struct OpenDirectory {
 #[derive(Debug)]
 struct Open {
     directory: OpenDirectory,
-    /// The first ordinal behind its content, once that is known.
+    /// First ordinal behind the directory's content, once known.
     end: Option<u32>,
 }
 
-/// The entries of a session.
+/// Entries of a session.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Disjoint ranges of settled ordinals, the first of each and the one behind its last. Of entries that are on their way there are at most
-    /// [`UNANSWERED_MAX`], so there are not more gaps.
+    /// Disjoint ranges of settled ordinals: first, and one past the last. At most [`UNANSWERED_MAX`] entries are in flight, which bounds
+    /// the gaps.
     settled: BTreeMap<u32, u32>,
     open: BTreeMap<u32, Open>,
-    /// Of the open ones those which the sender has not left, each below the one before it.
+    /// Open directories that the sender has not left, each within the previous one.
     path: Vec<u32>,
-    /// Behind the last directory.
+    /// One past the last directory's ordinal.
     next_directory: u32,
 }
 
@@ -48,11 +48,11 @@ impl Tree {
         before.is_none_or(|(_, end)| *end <= index) && !self.open.contains_key(&index)
     }
 
-    /// A directory with this ordinal follows: the sender has left those which it is not below, or all if it has no valid name. Returns those
-    /// which are complete, innermost first.
+    /// Prepares a directory with this ordinal: the sender has left those that do not contain it, or all if its name is invalid. Returns the
+    /// completed directories, innermost first.
     ///
     /// # Errors
-    /// A later one has come before.
+    /// Fails if a later directory has already arrived.
     pub(super) fn leave(
         &mut self,
         index: u32,
@@ -74,26 +74,26 @@ impl Tree {
         Ok(complete)
     }
 
-    /// A directory was made, after [`Tree::leave`].
+    /// Adds a created directory, after [`Tree::leave`].
     pub(super) fn enter(&mut self, index: u32, directory: OpenDirectory) {
         self.open.insert(index, Open { directory, end: None });
         self.path.push(index);
     }
 
-    /// An entry was answered, or waits for that only. Returns the directories which are complete by that, innermost first.
+    /// Settles an entry. Returns the directories completed by it, innermost first.
     ///
     /// # Errors
-    /// More entries are missing than can be on their way.
+    /// Fails if more entries are missing than can be in flight.
     pub(super) fn settle(&mut self, index: u32) -> Result<Vec<(u32, OpenDirectory)>, ProtocolError> {
         let mut complete = Vec::new();
         self.settle_all(index, &mut complete)?;
         Ok(complete)
     }
 
-    /// Nothing more comes: returns the directories which are left, innermost first.
+    /// Ends the entries; returns the remaining directories, innermost first.
     ///
     /// # Errors
-    /// It is not the number of entries that came.
+    /// Fails if the number of entries differs from the received one.
     pub(super) fn finish(&mut self, entries: u32) -> Result<Vec<(u32, OpenDirectory)>, ProtocolError> {
         let mut complete = Vec::new();
         while let Some(last) = self.path.pop() {
@@ -121,12 +121,12 @@ impl Tree {
         self.settle_all(index, complete)
     }
 
-    /// Settles an entry, and the directory which it was the last of, and so on.
+    /// Settles an entry, then each directory that it completes.
     fn settle_all(&mut self, index: u32, complete: &mut Vec<(u32, OpenDirectory)>) -> Result<(), ProtocolError> {
         let mut next = Some(index);
         while let Some(index) = next {
             let (first, end) = self.insert(index)?;
-            // An open directory is not settled itself, so it can only be the one before the range.
+            // An open directory is unsettled, so it can only be the ordinal before the range.
             let before = first.checked_sub(1);
             let is_complete = |open: &Open| open.end.is_some_and(|its| its <= end);
             next = before.filter(|before| self.open.get(before).is_some_and(is_complete));
@@ -137,7 +137,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds an ordinal and returns the range in which it is now.
+    /// Adds an ordinal; returns its range.
     fn insert(&mut self, index: u32) -> Result<(u32, u32), ProtocolError> {
         let behind = index.checked_add(1).ok_or(ProtocolError::Ordinal { index })?;
         let first = match self.settled.range(..=index).next_back() {

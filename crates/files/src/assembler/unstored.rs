@@ -1,4 +1,4 @@
-//! Files that are not stored: passed on, or compared with one that is there.
+//! Files that are not stored: passed on, or compared with an existing one.
 
 use dfcp_framing::error::{EXISTS, Failure, FailureCode};
 use dfcp_framing::files::{Confirmed, ToReceiver};
@@ -11,7 +11,7 @@ use crate::store::{Existing, Unpublished};
 use crate::target::Writing;
 
 impl Assembler {
-    /// Takes the next frame of a file that is passed on.
+    /// Processes the next frame of a file being passed on.
     pub(super) fn writing(
         &mut self,
         frame: &ToReceiver,
@@ -46,7 +46,7 @@ impl Assembler {
         Ok(Current::Nothing)
     }
 
-    /// Takes the next frame of a file that exists already, which is confirmed if it is the same.
+    /// Processes the next frame of a file that exists already; equal content is confirmed.
     pub(super) fn comparing(
         &mut self,
         frame: &ToReceiver,
@@ -71,7 +71,7 @@ impl Assembler {
                         self.await_disk(receipt, Unpublished::Unchanged(existing))?;
                     }
                     Ok(false) => self.file_failed(file.index, &file.name.to_string(), differs())?,
-                    // Nobody waits for the answer, and nothing was to be stored.
+                    // The session is over, and nothing was to be stored.
                     Err(_) if self.readings.over().is_set() => {}
                     Err(error) => {
                         let failure = Failure::from_io("read the file that exists", &error);

@@ -1,4 +1,4 @@
-//! By paths, where the system has no descriptors of directories.
+//! Path-based fallback for systems without directory descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -12,23 +12,23 @@ use super::{Identity, Kind, Resolution, Status};
 
 #[cfg(not(unix))]
 impl Resolution {
-    /// The best that this system has.
+    /// Best method of this system.
     pub(crate) fn of_system() -> Self {
         Self::Stepwise
     }
 }
 
-/// A directory, by its path. Relative paths are below it; a *name* is a single component.
+/// Directory, by path. Relative paths start here; a *name* is a single component.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
 }
 
 impl Directory {
-    /// The directory at `path`, which the user named.
+    /// Opens the directory at `path`, as named by the user.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn open(path: &Path, _resolution: Resolution) -> io::Result<Self> {
         if !path.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -36,7 +36,7 @@ impl Directory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// The directory at `relative`; an empty path is this one.
+    /// Opens the directory at `relative`; an empty path means this one.
     ///
     /// # Errors
     /// Those of the file system; [`is_link`] knows the one for a link.
@@ -53,34 +53,34 @@ impl Directory {
         Ok(Self { path })
     }
 
-    /// As [`Directory::directory`]. File systems are not told apart here.
+    /// Opens a directory as [`Directory::directory`] does; this system does not distinguish file systems.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Directory::directory`] does.
     pub(crate) fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
         self.directory(relative)
     }
 
-    /// Nothing: there are no modes.
+    /// Does nothing: this system has no modes.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub(crate) fn grant_write(&self) -> io::Result<Option<u32>> {
         Ok(None)
     }
 
-    /// Nothing: there are no modes.
+    /// Does nothing: this system has no modes.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub(crate) fn set_mode(&self, _mode: u32) -> io::Result<()> {
         Ok(())
     }
 
-    /// Opens what is at `relative` for reading.
+    /// Opens the file at `relative` for reading.
     ///
     /// # Errors
-    /// As [`Directory::directory`].
+    /// Fails as [`Directory::directory`] does.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         let directory = self.directory(relative.parent().unwrap_or_else(|| Path::new("")))?;
         let path = directory.path.join(relative.file_name().unwrap_or_default());
@@ -90,18 +90,18 @@ impl Directory {
         File::open(path)
     }
 
-    /// Makes a file and opens it for reading and writing; there are no modes.
+    /// Creates a file and opens it for reading and writing, without a mode.
     ///
     /// # Errors
-    /// Those of the file system; something of that name exists.
+    /// Fails if the name exists, or the file system fails.
     pub(crate) fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         File::create_new(self.path.join(name))
     }
 
-    /// Opens the file `name` for reading and writing. Its owner is not known here.
+    /// Opens the file `name` for reading and writing; its owner is not checked on this system.
     ///
     /// # Errors
-    /// Those of the file system; it is not a file.
+    /// Fails if the name is no file, or the file system fails.
     pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let path = self.path.join(name);
         if !path.symlink_metadata()?.is_file() {
@@ -110,26 +110,26 @@ impl Directory {
         File::options().read(true).write(true).open(path)
     }
 
-    /// As [`Directory::own_file`].
+    /// Opens a file as [`Directory::own_file`] does.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Directory::own_file`] does.
     pub(crate) fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
         self.own_file(name)
     }
 
-    /// Nothing: there are no modes.
+    /// Does nothing: this system has no modes.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub(crate) fn open_up(&self, _name: &OsStr, _identity: Identity) -> io::Result<Option<u32>> {
         Ok(None)
     }
 
-    /// Makes a directory; there are no modes.
+    /// Creates a directory, without a mode.
     ///
     /// # Errors
-    /// As [`Directory::create_file`].
+    /// Fails as [`Directory::create_file`] does.
     pub(crate) fn make_directory(&self, name: &OsStr, _mode: u32) -> io::Result<()> {
         fs::create_dir(self.path.join(name))
     }
@@ -137,7 +137,7 @@ impl Directory {
     /// Metadata of `name`; of a link, those of the link itself.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn status(&self, name: &OsStr) -> io::Result<Status> {
         Ok(Status::from_metadata(&self.path.join(name).symlink_metadata()?))
     }
@@ -145,53 +145,53 @@ impl Directory {
     /// Metadata of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn own_status(&self) -> io::Result<Status> {
         status_of_named(&self.path)
     }
 
-    /// Gives the file `from` the name `to`, in this directory. With `replace` a file or link of that name is replaced.
+    /// Renames `from` to `to` within this directory. With `replace`, an existing file or link is replaced.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
         let (from, to) = (self.path.join(from), self.path.join(to));
         if replace {
             return fs::rename(from, to);
         }
-        // A link is made only where there is nothing.
+        // A hard link is created only if the name is free.
         fs::hard_link(&from, to)?;
         fs::remove_file(from)
     }
 
-    /// Nothing: a path could lead elsewhere by the next call.
+    /// Unsupported: a path could lead elsewhere at the next call.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails.
     pub(crate) fn make_link(&self, _target: &OsStr, _name: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The text of the symbolic link `name`.
+    /// Target of the symbolic link `name`.
     ///
     /// # Errors
-    /// Those of the file system; it is no such link.
+    /// Fails if the name is no such link, or the file system fails.
     pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(fs::read_link(self.path.join(name))?.into_os_string())
     }
 
-    /// Nothing, as [`Directory::make_link`].
+    /// Unsupported, as [`Directory::make_link`] is.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails.
     pub(crate) fn set_link_mtime(&self, _name: &OsStr, _mtime: FileTime) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Nothing, as [`Directory::make_link`].
+    /// Unsupported, as [`Directory::make_link`] is.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails.
     pub(crate) fn add_name(&self, _from: &OsStr, _other: &Self, _to: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -199,7 +199,7 @@ impl Directory {
     /// Removes the file or link `name`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
     }
@@ -207,12 +207,12 @@ impl Directory {
     /// Removes the directory `name`.
     ///
     /// # Errors
-    /// Those of the file system; it is not empty.
+    /// Fails if the directory is not empty, or the file system fails.
     pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.path.join(name))
     }
 
-    /// The names in this directory, in no order.
+    /// Names in this directory, unordered.
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
@@ -220,100 +220,100 @@ impl Directory {
         Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
     }
 
-    /// Nothing: directories are no files here, and the system flushes names by itself.
+    /// Returns `None`: directories cannot be opened as files here, and the system flushes names itself.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub(crate) fn flushable(&self) -> io::Result<Option<File>> {
         Ok(None)
     }
 
-    /// Sets the time of this directory's content.
+    /// Sets the modification time of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
-    /// Sets the time of this directory's content; there are no modes.
+    /// Sets the modification time of this directory; this system has no modes.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn set_metadata(&self, _mode: u32, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
-    /// Space that is left, bytes: not known here.
+    /// Free space in bytes; unknown on this system.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub(crate) fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 }
 
-/// Stands for the error number that other systems have for a link.
+/// Error that stands for `ELOOP` on other systems.
 #[derive(Debug, thiserror::Error)]
 #[error("a symbolic link is on the way")]
 struct LinkFound;
 
-/// True if the error says that something on the way is a symbolic link.
+/// True for the error of a symbolic link on the path.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
 }
 
-/// True if the error says that links cannot be made.
+/// True for the error of a system that cannot create links.
 pub(crate) fn lacks_links(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// No: file systems are not told apart here.
+/// Always false: this system does not distinguish file systems.
 pub(crate) fn is_mount(_error: &io::Error) -> bool {
     false
 }
 
-/// Sets the time of an open file's content; there are no modes.
+/// Sets the modification time of an open file; this system has no modes.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))
 }
 
-/// Nothing: there are no modes.
+/// Does nothing: this system has no modes.
 ///
 /// # Errors
-/// None.
+/// Never fails.
 pub(crate) fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing is written down here.
+/// Fails for any sender: this system stores no extended attributes.
 ///
 /// # Errors
-/// For any sender.
+/// Fails if a sender is given.
 pub(crate) fn set_sender(_file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// No: it is never written down here.
+/// Always false: this system stores no sender.
 pub(crate) fn is_sender(_file: &File, _sender: &str) -> bool {
     false
 }
 
-/// Not to be had here.
+/// Unsupported on this system.
 ///
 /// # Errors
-/// Always.
+/// Always fails.
 pub(crate) fn flush_file_system(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Opens what the user named for reading; links are followed.
+/// Opens a path named by the user for reading; links are followed.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -321,15 +321,15 @@ pub(crate) fn open_named(path: &Path) -> io::Result<File> {
 /// Metadata of an open file.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_metadata(&file.metadata()?))
 }
 
-/// Metadata of a path that the user named; links are followed.
+/// Metadata of a path named by the user; links are followed.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn status_of_named(path: &Path) -> io::Result<Status> {
     Ok(Status::from_metadata(&path.metadata()?))
 }
@@ -342,7 +342,7 @@ impl Status {
             kind if kind.is_symlink() => Kind::Link,
             _ => Kind::Other,
         };
-        // Only "read-only" is known.
+        // The system knows only "read-only".
         let execute = if metadata.is_dir() { 0o111 } else { 0 };
         let mode = execute | if metadata.permissions().readonly() { 0o444 } else { 0o644 };
         let modified = metadata.modified().unwrap_or(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! By descriptors.
+//! Descriptor-based access.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,21 +14,21 @@ use rustix::io::Errno;
 
 use super::{Identity, Kind, Resolution, Status};
 
-/// To look names up in a directory, which takes permission to search it and not to list it.
+/// Flags to open a directory for lookups, which needs search permission but not read permission.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Elsewhere a directory has to be readable.
+/// Flags on systems where opening a directory needs read permission.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SEARCH: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Without `NONBLOCK` the opening of a pipe would wait for its writer; for regular files it means nothing.
+/// Without `NONBLOCK`, opening a pipe would wait for its writer; regular files ignore it.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Bytes of the unit in which `st_blocks` counts, whatever the file system's own blocks are.
+/// Unit of `st_blocks`, independent of the file system's block size.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 impl Resolution {
-    /// The best that this system has. (A filter on system calls may know no `openat2` on a kernel that has it.)
+    /// Best method of this system. (A seccomp filter may block `openat2` on a kernel that has it.)
     pub(crate) fn of_system() -> Self {
         #[cfg(target_os = "linux")]
         if rustix::fs::openat2(rustix::fs::CWD, ".", SEARCH, Mode::empty(), CONFINED).is_ok() {
@@ -43,11 +43,11 @@ const CONFINED: rustix::fs::ResolveFlags = rustix::fs::ResolveFlags::BENEATH
     .union(rustix::fs::ResolveFlags::NO_SYMLINKS)
     .union(rustix::fs::ResolveFlags::NO_MAGICLINKS);
 
-/// The same, without leaving the file system: mount points are refused, those of the same file system (bind mounts) among them.
+/// Resolution within one file system: all mount points are refused, including bind mounts of the same file system.
 #[cfg(target_os = "linux")]
 const CONFINED_TO_MOUNT: rustix::fs::ResolveFlags = CONFINED.union(rustix::fs::ResolveFlags::NO_XDEV);
 
-/// An open directory. Relative paths are below it; a *name* is a single component.
+/// Open directory. Relative paths start here; a *name* is a single component.
 #[derive(Debug)]
 pub(crate) struct Directory {
     descriptor: OwnedFd,
@@ -55,19 +55,19 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at `path`, which the user named: links on the way are followed.
+    /// Opens the directory at `path`, as named by the user: links are followed.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn open(path: &Path, resolution: Resolution) -> io::Result<Self> {
         let descriptor = rustix::fs::open(path, SEARCH, Mode::empty())?;
         Ok(Self { descriptor, resolution })
     }
 
-    /// The directory at `relative`; an empty path is this one.
+    /// Opens the directory at `relative`; an empty path means this one.
     ///
     /// # Errors
-    /// Those of the file system; [`is_link`] knows the one for a link.
+    /// Passes on errors of the file system; [`is_link`] detects that of a link.
     pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let descriptor = if relative.as_os_str().is_empty() {
             self.descriptor.try_clone()?
@@ -77,11 +77,11 @@ impl Directory {
         Ok(Self { descriptor, resolution: self.resolution })
     }
 
-    /// As [`Directory::directory`], if it is on the same file system. Without `openat2` a mount point is known by its device
-    /// number, so one of the same file system is not.
+    /// Opens a directory as [`Directory::directory`] does, if it is on the same file system. Without `openat2`, mount points are detected
+    /// by device number, so bind mounts of the same file system are missed.
     ///
     /// # Errors
-    /// Those of the file system; [`is_mount`] knows the one for a mount point, [`is_link`] the one for a link.
+    /// Passes on errors of the file system; [`is_mount`] detects that of a mount point, [`is_link`] that of a link.
     pub(crate) fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if self.resolution == Resolution::OneCall && !relative.as_os_str().is_empty() {
@@ -95,10 +95,10 @@ impl Directory {
         Err(Errno::XDEV.into())
     }
 
-    /// Lets its owner write to this directory and search it, if this user is the owner. Returns the mode that it had, if that changed.
+    /// Grants the owner write and search permission on this directory, if this user is the owner. Returns the previous mode if it changed.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn grant_write(&self) -> io::Result<Option<u32>> {
         let stat = rustix::fs::fstat(&self.descriptor)?;
         let mode = wide::<_, u32>(stat.st_mode) & 0o7777;
@@ -112,33 +112,33 @@ impl Directory {
     /// Sets the mode of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.readable()?, permissions(mode))?)
     }
 
-    /// Opens what is at `relative` for reading, without waiting. Only [`status_of`] tells whether it is a regular file.
+    /// Opens the file at `relative` for reading, without blocking. [`status_of`] must check that it is a regular file.
     ///
     /// # Errors
-    /// As [`Directory::directory`].
+    /// Fails as [`Directory::directory`] does.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         Ok(File::from(self.resolve(relative, READ)?))
     }
 
-    /// Makes a file and opens it for reading and writing. Its mode is `mode` without what the umask takes away.
+    /// Creates a file with `mode` minus the umask, opened for reading and writing.
     ///
     /// # Errors
-    /// Those of the file system; something of that name exists.
+    /// Fails if the name exists, or the file system fails.
     pub(crate) fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, permissions(mode))?))
     }
 
-    /// Opens the file `name` for reading and writing, if this user made it: a link, a pipe, or a file of somebody else that was put
-    /// there under this name would be written to otherwise.
+    /// Opens the file `name` for reading and writing, if this user owns it: otherwise data could be written to a link, a pipe or another
+    /// user's file of this name.
     ///
     /// # Errors
-    /// Those of the file system; it is not such a file.
+    /// Fails if the file is not such a file, or the file system fails.
     pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
@@ -146,10 +146,11 @@ impl Directory {
         Ok(file)
     }
 
-    /// As [`Directory::own_file`], also if the mode of the file forbids that: a receiver was killed after the file had got its own.
+    /// Opens a file as [`Directory::own_file`] does, even if its mode forbids that: a receiver may have been killed after setting the final
+    /// mode.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Directory::own_file`] does.
     pub(crate) fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
         match self.own_file(name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -162,21 +163,21 @@ impl Directory {
         }
     }
 
-    /// Gives the owner of the directory `name`, which is the one with this identity, all rights on it, if that is this user and may not write to
-    /// it yet. Returns the mode that it had; none if nothing was done.
+    /// Grants the owner all rights on the directory `name` of this identity, if this user is the owner and lacks write permission. Returns
+    /// the previous mode if it changed.
     ///
     /// # Errors
-    /// Those of the file system; another directory has its name now.
+    /// Fails if another directory now has this name, or the file system fails.
     pub(crate) fn open_up(&self, name: &OsStr, identity: Identity) -> io::Result<Option<u32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let permitted = rustix::fs::openat(&self.descriptor, name, SEARCH | OFlags::NOFOLLOW, Mode::empty())
             .and_then(|directory| accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS));
         match permitted {
             Err(Errno::ACCESS) => {}
-            // A read-only file system, for one, is told where it is written to.
+            // Other obstacles, such as a read-only file system, are reported by the write itself.
             _ => return Ok(None),
         }
-        // One that cannot be read either stays as it is.
+        // A directory that cannot be read stays as it is too.
         let Ok(directory) = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) else { return Ok(None) };
         let stat = rustix::fs::fstat(&directory)?;
         let status = Status::from_stat(&stat);
@@ -190,10 +191,10 @@ impl Directory {
         Ok(Some(status.mode))
     }
 
-    /// Makes a directory. Its mode is `mode` without what the umask takes away.
+    /// Creates a directory with `mode` minus the umask.
     ///
     /// # Errors
-    /// As [`Directory::create_file`].
+    /// Fails as [`Directory::create_file`] does.
     pub(crate) fn make_directory(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::mkdirat(&self.descriptor, name, permissions(mode))?)
     }
@@ -201,7 +202,7 @@ impl Directory {
     /// Metadata of `name`; of a link, those of the link itself.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn status(&self, name: &OsStr) -> io::Result<Status> {
         Ok(Status::from_stat(&rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
@@ -209,16 +210,16 @@ impl Directory {
     /// Metadata of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn own_status(&self) -> io::Result<Status> {
         Ok(Status::from_stat(&rustix::fs::fstat(&self.descriptor)?))
     }
 
-    /// Gives the file `from` the name `to`, in this directory. With `replace` a file or link of that name is replaced,
-    /// else that is an error of the renaming itself.
+    /// Renames `from` to `to` within this directory. With `replace`, an existing file or link is replaced; without it, the rename itself
+    /// fails atomically.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
         if replace {
             return Ok(rustix::fs::renameat(&self.descriptor, from, &self.descriptor, to)?);
@@ -227,7 +228,7 @@ impl Directory {
         {
             use rustix::fs::{RenameFlags, renameat_with};
             match renameat_with(&self.descriptor, from, &self.descriptor, to, RenameFlags::NOREPLACE) {
-                // Not every file system knows the flag.
+                // Some file systems lack the flag.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
                 other => return Ok(other?),
             }
@@ -236,27 +237,27 @@ impl Directory {
         self.remove_file(from)
     }
 
-    /// Makes a symbolic link with this text.
+    /// Creates a symbolic link with this target.
     ///
     /// # Errors
-    /// Those of the file system; something of that name exists.
+    /// Fails if the name exists, or the file system fails.
     pub(crate) fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
-    /// The text of the symbolic link `name`.
+    /// Target of the symbolic link `name`.
     ///
     /// # Errors
-    /// Those of the file system; it is no such link.
+    /// Fails if the name is no such link, or the file system fails.
     pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         let target = rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?;
         Ok(OsStr::from_bytes(target.to_bytes()).to_owned())
     }
 
-    /// Sets the time of the symbolic link `name`, and not of what it leads to.
+    /// Sets the time of the symbolic link `name` itself.
     ///
     /// # Errors
-    /// Those of the file system, which may have no such times.
+    /// Passes on errors of the file system, which may lack such times.
     pub(crate) fn set_link_mtime(&self, name: &OsStr, mtime: FileTime) -> io::Result<()> {
         let times = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -265,10 +266,10 @@ impl Directory {
         Ok(rustix::fs::utimensat(&self.descriptor, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Gives the file `from` of this directory a further name, `to` in the directory `other`. A symbolic link gets it itself.
+    /// Creates a hard link to `from` as `to` in the directory `other`; a symbolic link is linked itself.
     ///
     /// # Errors
-    /// Those of the file system; something of that name exists.
+    /// Fails if the name exists, or the file system fails.
     pub(crate) fn add_name(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.descriptor, from, &other.descriptor, to, AtFlags::empty())?)
     }
@@ -276,7 +277,7 @@ impl Directory {
     /// Removes the file or link `name`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
     }
@@ -284,12 +285,12 @@ impl Directory {
     /// Removes the directory `name`.
     ///
     /// # Errors
-    /// Those of the file system; it is not empty.
+    /// Fails if the directory is not empty, or the file system fails.
     pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// The names in this directory, in no order.
+    /// Names in this directory, unordered.
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
@@ -304,10 +305,10 @@ impl Directory {
         }))
     }
 
-    /// This directory as what can be flushed; none if its mode forbids to read it, which leaves flushing to the system.
+    /// Handle for flushing this directory; `None` if its mode forbids reading, which leaves flushing to the system.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn flushable(&self) -> io::Result<Option<File>> {
         match self.readable() {
             Ok(directory) => Ok(Some(directory)),
@@ -316,18 +317,18 @@ impl Directory {
         }
     }
 
-    /// Sets the time of the content of this directory.
+    /// Sets the modification time of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_handle_times(&self.readable()?, None, Some(mtime))
     }
 
-    /// Sets the mode of this directory and the time of its content.
+    /// Sets mode and modification time of this directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn set_metadata(&self, mode: u32, mtime: FileTime) -> io::Result<()> {
         set_metadata(&self.readable()?, mode, mtime)
     }
@@ -337,17 +338,17 @@ impl Directory {
         Ok(File::from(rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?))
     }
 
-    /// Space that this user may still fill on the file system of this directory, bytes. None if it does not tell: a file
-    /// system of no blocks at all is one without figures (FUSE without `statfs`, for one), not a full one.
+    /// Space available to this user on the directory's file system, bytes. `None` if unknown: zero blocks in total (FUSE without `statfs`)
+    /// means no figures, not a full disk.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn free_bytes(&self) -> io::Result<Option<u64>> {
         let figures = rustix::fs::fstatvfs(&self.descriptor)?;
         Ok((figures.f_blocks > 0).then(|| figures.f_bavail.saturating_mul(figures.f_frsize)))
     }
 
-    /// (`openat2` refuses links by itself, and with `NOFOLLOW` it would name another error for the last one.)
+    /// `openat2` refuses links itself; with `NOFOLLOW` the last component would give another error.
     fn resolve(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         Ok(match self.resolution {
             #[cfg(target_os = "linux")]
@@ -376,12 +377,12 @@ fn check_own(file: &File) -> io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     let is_own = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
-        // A second name may be that of a file which is worth something.
+        // A second hard link may belong to a valuable file.
         && stat.st_nlink == 1;
     if is_own { Ok(()) } else { Err(io::Error::other("it is no file that a receiver of this user made")) }
 }
 
-/// A link where a directory was wanted is told as "no directory", which is what `openat2` says of other files only.
+/// Maps "not a directory" to the link error if `name` is a link; `openat2` reports the former for other files only.
 fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     let is_link = || {
         let status = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -390,26 +391,26 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
 }
 
-/// True if the error says that something on the way is a symbolic link.
+/// True for the error of a symbolic link on the path.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// True if the error says that the file system takes no such link.
+/// True for the error of a file system without such links.
 pub(crate) fn lacks_links(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV | Errno::MLINK))
 }
 
-/// True if the error says that another file system is mounted on the way.
+/// True for the error of a mount point on the path.
 pub(crate) fn is_mount(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
 }
 
-/// Sets the mode of an open file and the time of its content.
+/// Sets mode and modification time of an open file.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))?;
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
@@ -418,24 +419,24 @@ pub(crate) fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Resul
 /// Sets the mode of an open file or directory.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
-/// The extended attribute that says which key sent a file.
+/// Extended attribute with the key of a file's sender.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 const SENDER_ATTRIBUTE: &str = "user.dfcp.sender";
 
-/// Writes down which key sent a file, or that none is known to have.
+/// Stores the key that sent a file; `None` removes it.
 ///
 /// # Errors
-/// Those of the file system, which may have no such attributes.
+/// Passes on errors of the file system, which may lack extended attributes.
 pub(crate) fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         let Some(sender) = sender else {
-            // The error for one that is not there has not the same name on all systems.
+            // The error of a missing attribute differs between systems.
             let is_there = rustix::fs::fgetxattr(file, SENDER_ATTRIBUTE, &mut [0_u8; 0]).is_ok();
             return if is_there { Ok(rustix::fs::fremovexattr(file, SENDER_ATTRIBUTE)?) } else { Ok(()) };
         };
@@ -445,11 +446,11 @@ pub(crate) fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// True if [`set_sender`] has written down this key.
+/// True if [`set_sender`] stored this key.
 pub(crate) fn is_sender(file: &File, sender: &str) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
-        // One byte more than it may have, so that a longer one is not taken for it.
+        // One byte more than expected, so that a longer value does not match.
         let mut value = vec![0; sender.len() + 1];
         let read = rustix::fs::fgetxattr(file, SENDER_ATTRIBUTE, &mut value);
         read.is_ok_and(|bytes| value.get(..bytes) == Some(sender.as_bytes()))
@@ -458,10 +459,10 @@ pub(crate) fn is_sender(file: &File, sender: &str) -> bool {
     false
 }
 
-/// Flushes the whole file system on which `file` is. Tells of what could not be written since `file` was opened.
+/// Flushes the whole file system of `file`. Reports write errors since `file` was opened.
 ///
 /// # Errors
-/// Those of the file system, or this system or file system cannot do it so that it reaches the disk and errors are told.
+/// Passes on errors of the file system; also fails where such a flush does not reach the disk or does not report errors.
 pub(crate) fn flush_file_system(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if tells_of_errors(&rustix::system::uname().release().to_string_lossy())
@@ -473,27 +474,27 @@ pub(crate) fn flush_file_system(file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// True if `syncfs` tells of errors: before Linux 5.8 it did not, and before 5.17 it ignored what the file system itself said.
+/// True if `syncfs` reports errors: before Linux 5.8 it did not, and before 5.17 it ignored those of the file system itself.
 #[cfg(target_os = "linux")]
 pub(super) fn tells_of_errors(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 17)
 }
 
-/// True if `syncfs` on a file system of this kind leaves nothing in caches. Many succeed without having done anything: FUSE
-/// and file systems of other machines do not pass it on. Overlayfs passes it on, and not the errors of what is below it.
+/// True if `syncfs` empties all caches on this kind of file system. FUSE and network file systems succeed without doing so. Overlayfs
+/// flushes, but drops the errors of the layer below.
 #[cfg(target_os = "linux")]
 pub(super) fn reaches_the_disk(kind: impl TryInto<u64>) -> bool {
-    /// ext2 to ext4, XFS, Btrfs, F2FS, and tmpfs, which has no disk (`linux/magic.h`).
+    /// Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS, and tmpfs, which has no disk (`linux/magic.h`).
     const KINDS: [u64; 5] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994];
-    // A number with a sign, of 32 bits on some machines: those above 2³¹ are then none of these, which only costs time.
+    // The type is signed and 32 bits wide on some machines: values above 2³¹ then match nothing, which only costs time.
     kind.try_into().is_ok_and(|kind| KINDS.contains(&kind))
 }
 
-/// Opens what the user named for reading, without waiting; links are followed.
+/// Opens a path named by the user for reading, without blocking; links are followed.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
 }
@@ -501,15 +502,15 @@ pub(crate) fn open_named(path: &Path) -> io::Result<File> {
 /// Metadata of an open file.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::fstat(file)?))
 }
 
-/// Metadata of a path that the user named; links are followed.
+/// Metadata of a path named by the user; links are followed.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(crate) fn status_of_named(path: &Path) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::stat(path)?))
 }
@@ -518,12 +519,12 @@ fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(narrow(mode))
 }
 
-/// A mode in the type that this system has for it.
+/// Converts a mode to the system's type.
 fn narrow<T: TryFrom<u32> + Default>(mode: u32) -> T {
     T::try_from(mode & 0o7777).unwrap_or_default()
 }
 
-/// A number whose type differs between systems.
+/// Converts a number whose type differs between systems.
 fn wide<T: TryInto<U>, U: Default>(number: T) -> U {
     number.try_into().unwrap_or_default()
 }

@@ -1,25 +1,25 @@
-//! Matches a pattern against names, 64 of its steps at a time.
+//! Bit-parallel matching of patterns, 64 steps at a time.
 //!
-//! A peer chooses pattern and name. All ways through the pattern are followed at once, a bit each, so that a byte of a name costs some
-//! operations for 64 steps, and the tables take at most 4 bits for each step and each kind of bytes that the pattern tells apart.
+//! A peer chooses pattern and name. All paths through the pattern are followed at once, one bit each: a byte of a name costs a few
+//! operations per 64 steps, and the tables take at most 4 bits per step and byte class.
 
 use super::Step;
 
-/// The steps of a pattern as rows of bits. Bit `i` is step `i`, and the bit behind the last step is the end.
+/// Pattern steps as rows of bits. Bit `i` is step `i`; the bit after the last step is the end.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    /// Words of a row.
+    /// Words per row.
     words: usize,
     end: usize,
-    /// Kind of each byte, which is its row in the tables below.
+    /// Class of each byte: the row in the tables below.
     kinds: Box<[u8; 256]>,
-    /// For each kind of bytes: steps that such a byte ends.
+    /// Steps that a byte of each class completes.
     advance: Vec<u64>,
-    /// For each kind of bytes: steps that go on with such a byte.
+    /// Steps that continue with a byte of each class.
     stay: Vec<u64>,
-    /// Steps which the next one follows without a byte.
+    /// Steps after which the next one is reachable without a byte.
     optional: Vec<u64>,
-    /// [`Step::Directories`]: the two next follow without a byte.
+    /// [`Step::Directories`] steps: the next two are reachable without a byte.
     directories: Vec<u64>,
 }
 
@@ -68,7 +68,8 @@ impl Automaton {
         reached[self.end / 64] >> (self.end % 64) & 1 == 1
     }
 
-    /// Reaches what follows without a byte. Directories come first: stars may follow them, and they follow no star without a byte between.
+    /// Adds the steps reachable without a byte. Directories come first: stars may follow them directly, but they never follow a star
+    /// directly.
     fn skip(&self, reached: &mut [u64]) {
         let (mut one, mut two) = (0, 0);
         for (reached, directories) in reached.iter_mut().zip(&self.directories) {
@@ -85,7 +86,7 @@ impl Automaton {
         }
     }
 
-    /// Words that matching takes for each byte of a name, and bytes that it holds.
+    /// Words of work per byte of a name, and bytes of memory.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let words = self.advance.len() + self.stay.len() + self.optional.len() + self.directories.len();
@@ -93,7 +94,7 @@ impl Automaton {
     }
 }
 
-/// Bytes which no step tells apart are of one kind: the kind of each byte, and one byte of each.
+/// Byte classes: bytes that no step distinguishes share a class. Returns the class of each byte, and one example per class.
 fn kinds(steps: &[Step]) -> (Box<[u8; 256]>, Vec<u8>) {
     let mut begins = [false; 257];
     let mut cut = |low: u8, high: u8| {
@@ -114,7 +115,7 @@ fn kinds(steps: &[Step]) -> (Box<[u8; 256]>, Vec<u8>) {
         if begins[usize::from(byte)] {
             examples.push(byte);
         }
-        // At most 256 of them.
+        // There are at most 256 classes.
         kinds[usize::from(byte)] = (examples.len() - 1) as u8;
     }
     (kinds, examples)
@@ -127,7 +128,7 @@ mod tests {
     use super::super::{Exclude, parse_steps};
     use super::*;
 
-    /// Follows one way after the other, as the definition of the steps says.
+    /// Reference matcher by backtracking, straight from the definition of the steps.
     fn matches_by_definition(steps: &[Step], name: &[u8]) -> bool {
         let Some((step, rest)) = steps.split_first() else { return name.is_empty() };
         let without = match step {
@@ -150,7 +151,7 @@ mod tests {
             prop_assert_eq!(found, matches_by_definition(&steps, name.as_bytes()));
         }
 
-        /// Places beyond the first words.
+        /// Long patterns exceed the first words.
         #[test]
         fn long_patterns_match_what_short_ones_do(pattern in "(\\*\\*/|/\\*\\*/|[ab?*/]){1,6}", name in "[ab/]{0,7}", before in 50..140_usize) {
             let (mut short, mut long) = (Vec::new(), Vec::new());
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// A peer may send these, and names of 4096 bytes.
+    /// A peer may send these patterns, and names of 4096 bytes.
     #[test]
     fn the_dearest_patterns_take_some_operations_for_64_steps_and_bounded_tables() {
         let many_kinds: String = (33..127_u8).filter(|byte| !b"\\[]*?/".contains(byte)).map(char::from).collect();

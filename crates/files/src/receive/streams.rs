@@ -1,4 +1,4 @@
-//! Reading of a receiver: the first stream, and those beside it as the sender opens them.
+//! Reading half of a receiver: the first stream, and the additional ones that the sender opens.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -24,22 +24,22 @@ use crate::transport::{RecvStream, Streams};
 /// Event for the disk thread.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// The next frame of this stream; 0 is the first one.
+    /// Next frame of this stream; 0 is the first one.
     Frame(usize, ToReceiver),
-    /// A thread has got something ready.
+    /// A worker thread has a result.
     Ready(Ready),
-    /// The sender has said how many streams there are, and each of them has ended.
+    /// The sender has stated the number of streams, and each has ended.
     AllEnded,
-    /// The first stream has ended behind what follows its end frame.
+    /// The first stream has ended, after links and listings.
     FirstEnded,
 }
 
-/// Memory of data frames that were handled, for those to come.
+/// Pool of data frame buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Spares(Mutex<Vec<Vec<u8>>>);
 
 impl Spares {
-    /// Takes the memory of a frame.
+    /// Returns a frame's buffer to the pool.
     pub(super) fn give(&self, frame: ToReceiver) {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let ToReceiver::Data(data) = frame
@@ -54,17 +54,17 @@ impl Spares {
     }
 }
 
-/// The way to the disk thread.
+/// Sender of events to the disk thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Inlet {
     pub(crate) frames: mpsc::Sender<Heard>,
     pub(crate) spares: Arc<Spares>,
-    /// Directories that may be opened yet.
+    /// Permits for open directories.
     pub(crate) open_directories: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
 }
 
-/// The disk thread takes no more, because the session is over.
+/// The disk thread accepts no more events, because the session is over.
 struct Closed;
 
 impl Inlet {
@@ -73,8 +73,8 @@ impl Inlet {
         self.frames.send(Heard::Frame(stream, frame)).await.map_err(|_| Closed)
     }
 
-    /// Reads the next frame; `None` at the stream's end. Of data that come slowly, what has come counts as a frame: what is not handed
-    /// on would be lost if the session broke.
+    /// Reads the next frame; `None` at the end. Slow data are split into frames as they arrive: unforwarded data would be lost if the
+    /// session broke.
     async fn read<R: AsyncRead + Unpin>(
         &self,
         reader: &mut R,
@@ -86,7 +86,7 @@ impl Inlet {
             if kind != kind::DATA || body_bytes == 0 {
                 partly.body.resize(body_bytes, 0);
                 read_exact(reader, &mut partly.body).await?;
-                // A sender that listens may not serve this side.
+                // A listening sender may refuse this side.
                 if kind == kind::REFUSED
                     && let ToSender::Refused(failure) = ToSender::decode(kind, &partly.body)?
                 {
@@ -123,21 +123,21 @@ impl Inlet {
     }
 }
 
-/// The frame that a stream is inside of.
+/// Frame in progress on a stream.
 #[derive(Debug, Default)]
 struct Partly {
     body: Vec<u8>,
-    /// Of data that were handed on in part.
+    /// Bytes left of a data frame that was forwarded in part.
     left_bytes: usize,
-    /// True if some of the next piece has come.
+    /// True if the next piece has begun to arrive.
     has_begun: bool,
 }
 
-/// Reads frames and hands them to the disk thread: until every stream has ended and, behind that, all that the sender still says; or
-/// until that thread wants no more.
+/// Reads frames for the disk thread until every stream has ended, including links and listings on the first one, or until that thread
+/// stops.
 ///
 /// # Errors
-/// The connection broke, a stream did, or the sender left the protocol.
+/// Fails if the connection or a stream breaks, or the sender violates the protocol.
 pub(crate) async fn hear<R: AsyncRead + Unpin>(
     mut first: R,
     service: Service,
@@ -149,7 +149,7 @@ pub(crate) async fn hear<R: AsyncRead + Unpin>(
         return Ok(());
     };
     if inlet.frames.send(Heard::AllEnded).await.is_err() || !has_more {
-        // If it wants no more, it has its reason.
+        // A stopped disk thread reports its own reason.
         return Ok(());
     }
     while let Some(frame) = inlet.read(&mut first, &mut partly).await? {
@@ -161,18 +161,18 @@ pub(crate) async fn hear<R: AsyncRead + Unpin>(
     Ok(())
 }
 
-/// Reads everything up to the end frame and the ends of all streams. Returns true if links or listings may follow; nothing if the disk thread
-/// wants no more.
+/// Reads up to the end frame and the ends of all streams. Returns true if links or listings may follow; `None` if the disk thread has
+/// stopped.
 async fn hear_all<R: AsyncRead + Unpin>(
     first: (&mut R, &mut Partly),
     service: Service,
     beside: Option<Arc<dyn Streams>>,
     inlet: &Inlet,
 ) -> Result<Option<bool>, TransferError> {
-    // Directories which have been handed on; after the last one, all there will ever be.
+    // Number of directories forwarded so far; the maximum after the last one.
     let (directories, made) = watch::channel(0_u32);
     let mut first = pin!(hear_first(first, service, inlet, directories));
-    // Dropped with this future, they read no more.
+    // Dropping this future stops their reading.
     let mut others = JoinSet::new();
     let (mut opened, mut told, mut is_open, mut has_more) = (0_u32, None, true, false);
     while told != Some(opened) || !others.is_empty() {
@@ -200,7 +200,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
                     opened += 1;
                     others.spawn(hear_other(opened as usize, stream, inlet.clone(), made.clone()));
                 }
-                // The sender has closed the connection or it broke; what came of the other streams tells which.
+                // The connection closed or broke; the results of the other streams decide which.
                 None => is_open = false,
             },
             Some(ended) = others.join_next() => {
@@ -214,7 +214,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
     Ok(Some(has_more))
 }
 
-/// Waits until nothing has come for too long on any stream, and nothing that came is still to be handled.
+/// Waits until every stream has been silent for too long, with nothing left to process.
 pub(crate) async fn watch_silence(counters: &Counters) -> TransferError {
     let mut ticks = interval(REPORT_INTERVAL);
     let mut since = Instant::now();
@@ -229,8 +229,8 @@ pub(crate) async fn watch_silence(counters: &Counters) -> TransferError {
     }
 }
 
-/// Reads the first stream up to its end frame; returns how many there are beside it and whether links or listings may follow, or nothing if the disk
-/// thread wants no more.
+/// Reads the first stream up to its end frame; returns the number of additional streams and whether links or listings may follow, or `None`
+/// if the disk thread has stopped.
 async fn hear_first<R: AsyncRead + Unpin>(
     (reader, partly): (&mut R, &mut Partly),
     service: Service,
@@ -246,7 +246,7 @@ async fn hear_first<R: AsyncRead + Unpin>(
         has_more |= matches!(frame, ToReceiver::Delete(_) | ToReceiver::Links { .. });
         let is_directory = matches!(frame, ToReceiver::Directory(_));
         if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
-            // The disk thread gives it back.
+            // The disk thread returns the permit.
             permit.forget();
         }
         let streams = if let ToReceiver::End { streams, .. } = &frame { Some(*streams) } else { None };
@@ -257,19 +257,19 @@ async fn hear_first<R: AsyncRead + Unpin>(
             directories.send_modify(|made| *made += 1);
         }
         if let Some(streams) = streams {
-            // Files which wait for more wait in vain.
+            // Release files that wait for directories which will never arrive.
             directories.send_replace(u32::MAX);
             return Ok(Some((streams, has_more)));
         }
     }
 }
 
-/// End of a stream beside the first one.
+/// End of an additional stream.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// In order.
+    /// Orderly end.
     Whole,
-    /// The disk thread wants no more.
+    /// The disk thread has stopped.
     Closed,
 }
 
@@ -292,7 +292,7 @@ async fn hear_other(
             None => return Ok(End::Whole),
             Some(ToReceiver::File(entry) | ToReceiver::Resume { entry, .. }) => {
                 is_inside = true;
-                // A file may come before its directory. The first stream's reader lives as long as this one, or has told the end.
+                // A file may arrive before its directory. The first stream's reader outlives this one, or has announced the end.
                 let _ = made.wait_for(|made| *made >= entry.directories).await;
             }
             Some(ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_)) => is_inside = false,

@@ -1,4 +1,4 @@
-//! Answers of the receiver, and the outcomes of entries that follow from them.
+//! Receiver's answers, and the resulting outcomes of entries.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -16,33 +16,33 @@ use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::source::{Event, Shared};
 use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 
-/// Brings verdicts and entries together.
+/// Matcher of verdicts and entries.
 pub(super) struct Answers<'a> {
     events: mpsc::Receiver<Event>,
     pending: BTreeMap<u32, Pending>,
     shared: &'a Shared,
     observer: &'a dyn Observer,
-    /// Nothing is sent: what is wanted needs no verdict.
+    /// Dry run: a wanted entry needs no verdict.
     is_dry: bool,
-    /// True if the receiver was asked to delete.
+    /// True if deletion was requested.
     deletes: bool,
-    /// True if it was asked to make links.
+    /// True if links were requested.
     keeps_links: bool,
-    /// True if only changes are sent.
+    /// True if deltas are enabled.
     has_delta: bool,
-    /// Chunks of older versions, until the new ones are wanted.
+    /// Chunks of older versions, until the new versions are requested.
     bases: BTreeMap<u32, basis::Known>,
     alive: basis::Alive,
-    /// Names of which the receiver has told that it deleted them, or why not.
+    /// Number of deletions that the receiver has reported, including failed ones.
     told: u32,
-    /// Nothing more will be sent.
+    /// All entries have been started.
     is_all_begun: bool,
 }
 
 struct Pending {
     name: String,
     kind: EntryKind,
-    /// Length, and hash if it was read.
+    /// Length of the sent content, and its hash if it was read.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
     resumed_bytes: u64,
@@ -51,7 +51,7 @@ struct Pending {
 }
 
 impl Drop for Answers<'_> {
-    /// Nothing more is answered, for which the source might wait.
+    /// Release a source that waits for answers.
     fn drop(&mut self) {
         self.shared.close();
         while let Ok(event) = self.events.try_recv() {
@@ -64,7 +64,7 @@ impl Drop for Answers<'_> {
 }
 
 impl<'a> Answers<'a> {
-    /// Those of a session with these options, about what `events` tells.
+    /// Creates the matcher of a session with these options; `events` come from its reading threads.
     pub(super) fn new(
         events: mpsc::Receiver<Event>,
         shared: &'a Shared,
@@ -87,17 +87,17 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// True if all that the observer was told is on record, as far as it has to be.
+    /// True if the observer has recorded everything as required.
     pub(super) fn is_recorded(&self) -> bool {
         self.observer.is_recorded()
     }
 
-    /// True if the receiver was asked to delete.
+    /// True if deletion was requested.
     pub(super) fn wants_deletion(&self) -> bool {
         self.deletes
     }
 
-    /// True if the receiver was asked to make links.
+    /// True if links were requested.
     pub(super) fn wants_links(&self) -> bool {
         self.keeps_links
     }
@@ -113,16 +113,16 @@ impl<'a> Answers<'a> {
         }
         let is_dry = self.is_dry;
         let is_answerable = |pending: &Pending| match &verdict {
-            // Of a link that is only asked about the receiver wants more, or has it.
+            // In a dry run, the receiver answers that it wants the link or has it.
             Ok(Confirmed::Stored) if pending.kind == EntryKind::Link => !is_dry,
             Ok(Confirmed::Stored) => pending.kind == EntryKind::Directory || pending.sent.is_some(),
-            // A directory that is only asked about could be made, or is there.
+            // In a dry run, a directory could be created or exists.
             Ok(Confirmed::Unchanged) => match pending.kind {
                 EntryKind::File => pending.sent.is_some() || offered.is_some(),
                 EntryKind::Directory => is_dry,
                 EntryKind::Link => true,
             },
-            // Given up by us, which we noted before; the rest may come at any time.
+            // A file given up by this side, recorded before; other failures may come at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
         };
@@ -165,7 +165,7 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// The receiver wants a file that was offered.
+    /// Processes the request for an offered file.
     pub(super) fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
         let stray = ProtocolError::StrayVerdict { index };
         if !self.is_dry {
@@ -187,13 +187,13 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// The receiver says of what an older version of an offered file consists.
+    /// Processes chunks of an offered file's older version.
     pub(super) fn basis(&mut self, Basis { index, average_bytes, chunks }: Basis) -> Result<(), ProtocolError> {
         if !self.has_delta || !self.shared.is_offered(index) {
             return Err(ProtocolError::StrayVerdict { index });
         }
         let cut = Cut::from_peer(average_bytes)?;
-        // One which is sent from leaves its place at the receiver when its file begins, and here when that ends.
+        // A version in use frees its place at the receiver when its file begins, and here when the file ends.
         let is_new = !self.bases.contains_key(&index);
         if is_new && self.alive.count() > BASES_MAX + usize::from(FILE_STREAMS_MAX) {
             return Err(ProtocolError::OutOfPlace { frame: "basis" });
@@ -205,8 +205,8 @@ impl<'a> Answers<'a> {
         known.add(&chunks)
     }
 
-    /// Everything is stored, or is not: whether the receiver may delete what is not here. After any failure it may not: what has
-    /// failed may be there under a name that is not here any more.
+    /// True if the receiver may delete, after all verdicts. After any failure it may not: the failed file may exist at the receiver under
+    /// its old name.
     pub(super) fn allows_deletion(&self) -> bool {
         let mut report = self.shared.report.lock().unwrap_or_else(PoisonError::into_inner);
         if report.failed > 0 {
@@ -215,13 +215,13 @@ impl<'a> Answers<'a> {
         report.failed == 0
     }
 
-    /// All listings are done with, about which so much was told.
+    /// Checks the number of reported deletions at the end of all listings.
     pub(super) fn swept(&self, told: u32, unnamed: u32) -> Result<(), ProtocolError> {
         self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).unnamed += u64::from(unnamed);
         if told == self.told { Ok(()) } else { Err(ProtocolError::Summary) }
     }
 
-    /// Something was deleted, or could not be.
+    /// Processes the report of a deletion, or of a failed one.
     pub(super) fn deleted(&mut self, failure: Option<FailureCode>, name: &[u8]) {
         self.told = self.told.wrapping_add(1);
         if let Some(what) = failure.and_then(staying) {
@@ -245,7 +245,7 @@ impl<'a> Answers<'a> {
         self.observer.entry(outcome);
     }
 
-    /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.
+    /// Processes the receiver's comparison of a partial file. A file sent or given up meanwhile is no error.
     pub(super) fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
         if self.shared.checked(index, end, differ)? {
             return Ok(());
@@ -258,7 +258,7 @@ impl<'a> Answers<'a> {
         if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
     }
 
-    /// There are at most as many entries as may be unanswered.
+    /// Processes an event; the unanswered limit bounds the entries.
     fn note(&mut self, event: Event) {
         match event {
             Event::Entry { index, name, kind } => {
@@ -267,7 +267,7 @@ impl<'a> Answers<'a> {
                 let pending = Pending { name, kind, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
                 self.pending.insert(index, pending);
             }
-            // An entry that is no longer there was refused before its end.
+            // A missing entry was refused before its end.
             Event::Sent { index, bytes, copied_bytes, resumed_bytes, hash, has_grown } => {
                 if let Some(pending) = self.pending.get_mut(&index) {
                     (pending.copied_bytes, pending.resumed_bytes) = (copied_bytes, resumed_bytes);
@@ -284,9 +284,9 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// True if everything that was sent has its verdict, and nothing more will be sent.
+    /// True if everything sent has its verdict and all entries have been started.
     pub(super) async fn is_complete(&mut self) -> bool {
-        // The producer may still be on its way out after its last frame; it says so, or its leaving closes the channel.
+        // The producer may still be finishing after its last frame; it then sends an event or closes the channel.
         while !self.is_all_begun
             && let Some(event) = self.events.recv().await
         {

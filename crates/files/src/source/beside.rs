@@ -1,4 +1,4 @@
-//! Hand-over of files to the streams beside the first one.
+//! Hand-over of files to the additional streams.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ use super::encoder::Encoder;
 use super::{Event, Feed, Shared, Stopped};
 use crate::limits::STREAM_CHUNKS_WAITING_MAX;
 
-/// Abilities of a receiver, as it has told them.
+/// Receiver's abilities, as it reported them.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Streams beside the first one.
+    /// Number of additional streams.
     pub streams: u32,
-    /// True if it answers offers.
+    /// True if the receiver answers offers.
     pub takes_offers: bool,
-    /// Files of which it has the beginning, by their names.
+    /// Partial files of the receiver, by name.
     pub partials: BTreeMap<Vec<u8>, Partial>,
 }
 
 impl Known {
-    /// Bytes of this file that the receiver has, if it is the same one by its length and time.
+    /// Bytes of this file in the receiver's partial file, if length and time match.
     pub(super) fn beginning_of(&self, entry: &Entry) -> Option<u64> {
         let partial = self.partials.get(&entry.name)?;
         let is_same =
@@ -33,7 +33,7 @@ impl Known {
     }
 }
 
-/// The end at which files come in.
+/// Producer's end of the hand-over.
 #[derive(Debug)]
 pub(super) struct Beside {
     opened: Receiver<Known>,
@@ -41,11 +41,11 @@ pub(super) struct Beside {
     is_decided: Arc<AtomicBool>,
 }
 
-/// The end at which streams are opened and take files.
+/// Connection's end of the hand-over, which opens the streams.
 #[derive(Debug)]
 pub(crate) struct Opener {
     opened: std::sync::mpsc::Sender<Known>,
-    /// True once it is decided if streams are opened. Both ends may decide it; the first one does.
+    /// True once either end has decided whether streams are opened; the first decision counts.
     is_decided: Arc<AtomicBool>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
@@ -59,7 +59,7 @@ pub(super) fn pair(events: mpsc::Sender<Event>, shared: Arc<Shared>) -> (Beside,
 }
 
 impl Beside {
-    /// Abilities of the receiver, if it has told them.
+    /// Receiver's abilities, if known yet.
     pub(super) fn known(&self) -> Option<&Known> {
         if self.known.get().is_none()
             && let Ok(known) = self.opened.try_recv()
@@ -69,7 +69,7 @@ impl Beside {
         self.known.get()
     }
 
-    /// Waits for them, if it has not told them yet.
+    /// Waits for the receiver's abilities.
     pub(super) fn wait(&self) -> Result<&Known, Stopped> {
         if self.known.get().is_none() {
             let known = self.opened.recv().map_err(|_| Stopped)?;
@@ -78,19 +78,19 @@ impl Beside {
         self.known.get().ok_or(Stopped)
     }
 
-    /// Number of streams, when no file follows: streams that are not being opened by now are not needed.
+    /// Number of streams after the last file: streams that are not being opened yet are not needed.
     pub(super) fn count_at_end(&self) -> Result<u32, Stopped> {
         if self.is_decided.swap(true, Ordering::Relaxed) { Ok(self.wait()?.streams) } else { Ok(0) }
     }
 }
 
 impl Opener {
-    /// True if more streams may be of use. The source then waits from now on for [`Opener::open`].
+    /// True if more streams may help. The source then waits for [`Opener::open`].
     pub(crate) fn is_wanted(&self) -> bool {
         !self.is_decided.swap(true, Ordering::Relaxed)
     }
 
-    /// Starts a thread for each stream beside the first one, and returns what is to be written to them.
+    /// Starts a thread per additional stream, and returns the streams' feeds.
     pub(crate) fn open(self, known: Known) -> Vec<Feed> {
         let feeds = (1..=known.streams as usize).map(|stream| {
             let (encoder, feed) =
@@ -99,7 +99,7 @@ impl Opener {
             feed
         });
         let feeds = feeds.collect();
-        // Without a source there is no use for them, which ends their threads.
+        // Without a source the streams are unused, and their threads end.
         let _ = self.opened.send(known);
         feeds
     }

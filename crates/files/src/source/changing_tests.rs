@@ -1,4 +1,4 @@
-//! Files that change while they are read.
+//! Tests: files that change while they are read.
 #![cfg(unix)]
 
 use std::fs;
@@ -15,13 +15,13 @@ use crate::store::{Store, StoreOptions};
 use crate::tests::receive;
 use crate::{Report, SendOptions, Skipped, Snapshot};
 
-/// More than the buffers between the reader and a receiver that does not read yet.
+/// Larger than the buffers between the reader and a receiver that is not reading.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Far less, and inside of the file.
+/// Position well within the file.
 const BEGUN_BYTES: usize = 100_000;
 
-/// Longest a source that never ends goes on here, bytes.
+/// Limit for an endless source, bytes.
 const ENDLESS_BYTES: usize = 32 << 20;
 
 #[derive(Default)]
@@ -38,10 +38,10 @@ impl Observer for Watch {
 /// Result of a transfer.
 struct Ended {
     report: Report,
-    /// Of the sender.
+    /// Skipped entries of the sender.
     skipped: Vec<(String, Skipped)>,
     output: tempfile::TempDir,
-    /// Bytes that passed from the sender to the receiver.
+    /// Bytes passed from the sender to the receiver.
     passed: usize,
 }
 
@@ -51,7 +51,7 @@ impl Ended {
     }
 }
 
-/// Sends `path`. `disturb` is called after each piece that passes, with the number of bytes so far.
+/// Sends `path`; `disturb` is called after each forwarded piece with the byte count.
 fn disturbed(path: &Path, options: SendOptions, mut disturb: impl FnMut(usize)) -> Ended {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
@@ -90,7 +90,7 @@ fn disturbed(path: &Path, options: SendOptions, mut disturb: impl FnMut(usize)) 
     Ended { report: sent.unwrap(), skipped, output, passed }
 }
 
-/// Calls `disturb` once, when the file is begun.
+/// Calls `disturb` once, after the file has begun.
 fn once(mut disturb: impl FnMut()) -> impl FnMut(usize) {
     let mut is_done = false;
     move |passed| {
@@ -135,7 +135,7 @@ fn a_file_that_changes_again_is_named_and_not_stored() {
     let ended = disturbed(&path, SendOptions::default(), |passed| {
         if passed >= next {
             fill(&path, if next == BEGUN_BYTES { 8 } else { 9 });
-            // In the middle of the second time.
+            // In the middle of the second sending.
             next += LARGE_BYTES;
         }
     });
@@ -164,7 +164,7 @@ fn other_files_are_stored_beside_one_that_changes() {
     assert_eq!(ended.stored("r/a"), None);
 }
 
-/// A log: it never ends, and what is there stays as it is.
+/// Log file: it grows without end, and existing content is stable.
 #[test]
 fn a_file_that_only_grows_is_sent_as_far_as_it_went_when_it_was_opened() {
     let here = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn a_file_that_was_empty_and_grows_is_sent_empty() {
     fs::create_dir(&root).unwrap();
     fs::write(root.join("a"), vec![7; LARGE_BYTES]).unwrap();
     fs::write(root.join("log"), b"").unwrap();
-    // Opened ahead of being read or not: it grows before.
+    // The file grows before it is read, opened ahead or not.
     let file = fs::File::open(root.join("log")).unwrap();
     let status = crate::beneath::status_of(&file).unwrap();
     fs::write(root.join("log"), b"grown").unwrap();
@@ -221,7 +221,7 @@ fn a_file_that_is_rewritten_and_grows_is_no_log() {
 fn a_file_that_is_written_anew_and_cut_is_sent_once_more() {
     let here = tempfile::tempdir().unwrap();
     let path = large(&here, 7);
-    // Cut last: a reader that meets the end between two steps would see the file change twice.
+    // Truncate last: a reader at the end between two steps would see two changes.
     let disturb = || {
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&vec![9; LARGE_BYTES / 2], 0).unwrap();
@@ -233,7 +233,7 @@ fn a_file_that_is_written_anew_and_cut_is_sent_once_more() {
     assert_eq!((ended.report.stored, ended.report.failed), (1, 0), "{:?}", ended.report.failures);
 }
 
-/// The reader has the old one open, which nothing has changed: that is consistent, and sent once.
+/// The reader has the old file open, which is unchanged and consistent: it is sent once.
 #[test]
 fn a_file_that_is_replaced_by_another_is_sent_as_it_was() {
     let here = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_file_that_is_replaced_by_another_is_sent_as_it_was() {
     assert_eq!((ended.report.failed, ended.skipped.len()), (0, 0));
 }
 
-/// A writer may put the time back, as `touch -r` does; that of the last change it cannot.
+/// A writer can restore the modification time, as `touch -r` does, but not the change time.
 #[test]
 fn a_change_is_found_although_length_and_time_are_as_before() {
     let here = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn a_file_that_got_another_mode_only_is_not_sent_twice() {
     assert!(ended.passed < LARGE_BYTES + BEGUN_BYTES, "it was sent twice: {}", ended.passed);
 }
 
-/// Their length is told as 0, and their content is made when it is read.
+/// Such files report length 0, and their content is generated by reading.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_that_the_system_makes_as_they_are_read_are_sent() {

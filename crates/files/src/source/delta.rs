@@ -1,4 +1,4 @@
-//! Sends of a file what an older version at the receiver does not have.
+//! Delta sending: content that the receiver's older version lacks.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use super::steady::{Bounded, Reading};
 use crate::basis::Known;
 use crate::limits::COPY_BYTES_MAX;
 
-/// Longest that frames wait to be sent.
+/// Longest delay of encoded frames.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Bytes of the older version which follow each other.
+/// Contiguous bytes of the older version.
 #[derive(Debug, Default)]
 struct Run {
     start: u64,
@@ -23,7 +23,7 @@ struct Run {
 }
 
 impl Run {
-    /// Takes a chunk that follows; or gives back what there was, and begins with that chunk.
+    /// Extends the run by an adjacent chunk; otherwise returns the old run and starts anew with the chunk.
     fn extend(&mut self, (start, len): (u64, u32)) -> Option<Self> {
         let together = self.len.checked_add(len).filter(|together| *together <= COPY_BYTES_MAX);
         match together {
@@ -37,8 +37,8 @@ impl Run {
 }
 
 impl Encoder {
-    /// Sends `content`, which had `announced` bytes when it was found, and of which the receiver has an older version of which this is
-    /// known. Returns what it was; none if it was given up.
+    /// Sends `content` as a delta to a known older version. `announced` is the length found in the search. Returns the reading; `None` if
+    /// the file was given up.
     pub(super) fn changes(
         &mut self,
         index: u32,
@@ -49,7 +49,7 @@ impl Encoder {
         let (mut hasher, mut len, mut run) = (blake3::Hasher::new(), 0_u64, Run::default());
         let (mut copied_bytes, mut flushed) = (0, Instant::now());
         let mut chunks = known.cut().chunks(content);
-        // The receiver may take up the next one as soon as this one comes.
+        // The receiver may start the next file as soon as it has this frame.
         self.flush()?;
         loop {
             if self.is_refused(index) {
@@ -67,7 +67,7 @@ impl Encoder {
             self.spent(started);
             match place {
                 Some(place) => {
-                    // Of a file that has become longer no more is spared than was to be sent.
+                    // If the file has grown, no more is saved than was announced.
                     let left = announced.saturating_sub(copied_bytes);
                     self.shared().spare(left.min(chunk.len() as u64));
                     copied_bytes += chunk.len() as u64;
@@ -83,7 +83,7 @@ impl Encoder {
                     }
                 }
             }
-            // A few bytes may stand for gigabytes, which the receiver copies meanwhile.
+            // A few bytes may stand for gigabytes that the receiver copies meanwhile.
             if flushed.elapsed() >= FLUSH_INTERVAL {
                 self.copy(std::mem::take(&mut run));
                 self.flush()?;

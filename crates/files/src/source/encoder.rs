@@ -1,4 +1,4 @@
-//! Reads files and encodes them for one stream.
+//! Reader and encoder of one stream's files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,32 +16,32 @@ use super::steady::{Bounded, CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
 use super::{Chunk, Event, Feed, Shared, Stopped, entry_of};
 use crate::basis::Known;
 
-/// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
+/// Shortest read, bytes: one call reads the rest of a small file and detects its end.
 const READ_BYTES_MIN: usize = 4096;
 
-/// Longest read from standard input, bytes: what a pipe of Linux holds.
+/// Longest read from standard input, bytes: the capacity of a Linux pipe.
 const INPUT_READ_BYTES: usize = 64 * 1024;
 
-/// Encoded bytes after which a chunk goes to the connection.
+/// Encoded bytes that complete a chunk.
 const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
-/// Given as the reason when the receiver has said its own.
+/// Reason used when the receiver has given its own.
 pub(super) const NOT_TAKEN: &str = "the receiver does not take it";
 
-/// Fills the chunks of one stream.
+/// Encoder of one stream's chunks.
 #[derive(Debug)]
 pub(super) struct Encoder {
     chunks: mpsc::Sender<Chunk>,
     spare: Receiver<Vec<u8>>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
-    /// 0 for the first one.
+    /// Number of the stream; 0 is the first one.
     stream: usize,
     pub(super) chunk: Chunk,
 }
 
 impl Encoder {
-    /// For a stream by its number, and what its chunks are taken from, of which at most `waiting_max` wait.
+    /// Creates the encoder and its feed, of which at most `waiting_max` chunks are queued.
     pub(super) fn new(
         stream: usize,
         waiting_max: usize,
@@ -54,9 +54,9 @@ impl Encoder {
         (encoder, Feed { chunks: chunks_out, spare: spare_in })
     }
 
-    /// Sends one file after the other, until there are no more or nobody listens.
+    /// Sends files in sequence until there are no more or the session ends.
     pub(super) fn run(mut self) {
-        // `Stopped` needs no handling: see there.
+        // `Stopped` needs no handling, see its definition.
         let _ = self.work();
     }
 
@@ -67,7 +67,7 @@ impl Encoder {
             let next = match waiting {
                 Some(job) => Some(job),
                 None => {
-                    // Chunks that are ready should not wait for the next file.
+                    // Ready chunks should not wait for the next file.
                     self.flush()?;
                     shared.jobs.next()
                 }
@@ -103,7 +103,7 @@ impl Encoder {
         sent
     }
 
-    /// Sends a file as it was at one moment: anew if it changed meanwhile, at most `sendings_max` times in all.
+    /// Sends a consistent version of a file: again if it changed during the read, at most `sendings_max` times in all.
     pub(super) fn versions(
         &mut self,
         mut opened: Opened,
@@ -125,7 +125,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Sends a file as it is now; false if it changed meanwhile, and has no end yet.
+    /// Sends the current version of a file; false if it changed during the read, without its end frame.
     fn version(&mut self, opened: &Opened, older: Option<&Known>) -> Result<bool, Stopped> {
         let Opened { entry, file, status, announced } = opened;
         entry.encode(kind::FILE, &mut self.chunk.bytes);
@@ -145,7 +145,7 @@ impl Encoder {
         }
     }
 
-    /// Ends a file that was read, unless it changed meanwhile. True if nothing more is to be said of it.
+    /// Ends a file, unless it changed during the read. True if the file is finished.
     pub(super) fn end_if_steady(
         &mut self,
         index: u32,
@@ -157,7 +157,7 @@ impl Encoder {
             Ok(true) => Ok(Worth::Whole),
             Ok(false) => {
                 if reading.len > DATA_BYTES_MAX as u64 {
-                    // That may take long, and the receiver hears nothing meanwhile.
+                    // The second reading may take long, while the receiver gets nothing.
                     self.chunk.is_live = true;
                     ToReceiver::Data(Vec::new()).encode(&mut self.chunk.bytes);
                     self.flush()?;
@@ -185,10 +185,10 @@ impl Encoder {
         self.flush_if_full()
     }
 
-    /// To its end. There is nothing by which a change of it could be found.
+    /// Sends standard input to its end; a change of it could not be detected.
     fn standard_input(&mut self, entry: &Entry) -> Result<(), Stopped> {
         entry.encode(kind::FILE, &mut self.chunk.bytes);
-        // The first bytes may take long to come.
+        // The first bytes may take long to arrive.
         self.chunk.is_live = true;
         self.flush()?;
         match self.content(entry.index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)? {
@@ -197,8 +197,8 @@ impl Encoder {
         }
     }
 
-    /// Sends what is read from `input`, and returns what it was; none if it was given up. From one that is `live` more may take long to come,
-    /// so nothing waits for it.
+    /// Sends the content of `input`; returns the reading, or `None` if the file was given up. Data of a `live` input is sent without delay,
+    /// since more may take long.
     fn content(
         &mut self,
         index: u32,
@@ -255,7 +255,7 @@ impl Encoder {
     }
 
     pub(super) fn event(&self, event: Event) -> Result<(), Stopped> {
-        // There is room for all that may be unanswered.
+        // The channel has room for all unanswered entries.
         self.events.try_send(event).map_err(|_| Stopped)
     }
 
@@ -269,13 +269,13 @@ impl Encoder {
         self.chunks.blocking_send(std::mem::replace(&mut self.chunk, next)).map_err(|_| Stopped)
     }
 
-    /// Counts time since then as spent with the disk.
+    /// Adds the time since `since` to the disk time.
     pub(super) fn spent(&self, since: Instant) {
         self.shared.spent(self.stream, since.elapsed());
     }
 }
 
-/// Appends one data frame of at most `read_bytes` from `input`; returns how many, 0 (and no frame) at its end.
+/// Appends one data frame of at most `read_bytes` from `input`; returns its length, 0 (and no frame) at the end.
 pub(super) fn read_data_frame(
     input: &mut impl Read,
     read_bytes: usize,

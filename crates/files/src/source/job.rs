@@ -11,57 +11,57 @@ use crate::basis::Known;
 use crate::beneath::{Status, status_of};
 use crate::hash_tree::Shape;
 
-/// A file to be sent. Its [`Event::Entry`](super::Event::Entry) has gone ahead.
+/// File to be sent. Its [`Event::Entry`](super::Event::Entry) has been emitted.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(super) entry: Entry,
     pub(super) content: Content,
-    /// BLAKE3 of its content, if it was read before.
+    /// BLAKE3 of the content, if it was read before.
     pub(super) hash: Option<blake3::Hash>,
-    /// Of what an older version at the receiver consists.
+    /// Chunks of the receiver's older version.
     pub(super) older: Option<Known>,
 }
 
 /// Source of a file's content.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// An open file, as it was when it was opened.
+    /// Open file, with its status when opened.
     File(File, Status),
-    /// A file that was offered, to be opened now.
+    /// Offered file, to be opened now.
     Offered(Found),
-    /// An open file of which the receiver has the beginning.
+    /// Open file of which the receiver has a part.
     Resumed(Box<Resumed>),
-    /// Standard input, to its end. Its length is not known before, so what is read counts as found.
+    /// Standard input, to its end. Its length is unknown, so the total grows with each read.
     StandardInput,
 }
 
-/// A file to be sent as a whole.
+/// File to be sent as a whole.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) entry: Entry,
     pub(super) file: File,
-    /// Metadata from which those of the entry were taken.
+    /// Metadata that the entry states.
     pub(super) status: Status,
-    /// Its part of the total that is to be sent, bytes.
+    /// Bytes counted for it in the total.
     pub(super) announced: u64,
 }
 
-/// A file of which the receiver has the beginning.
+/// File of which the receiver has a part.
 #[derive(Debug)]
 pub(super) struct Resumed {
-    /// To read the beginning.
+    /// Handle for the beginning.
     pub(super) beginning: File,
-    /// To read the rest.
+    /// Handle for the rest.
     pub(super) rest: File,
-    /// Metadata from which those of the entry were taken.
+    /// Metadata that the entry states.
     pub(super) status: Status,
     pub(super) shape: Shape,
-    /// Position at which the rest begins, bytes.
+    /// Offset of the rest, bytes.
     pub(super) offset: u64,
 }
 
 impl Opened {
-    /// The file with what has become of it, from its start.
+    /// Prepares the file to be sent from its start, with its current status.
     pub(super) fn again(&mut self, shared: &Shared) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         self.status = status_of(&self.file)?;

@@ -1,4 +1,4 @@
-//! The files that wait for a stream, and those which wait for the receiver's word.
+//! Queues of files that wait for a stream or for the receiver's answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use super::job::Job;
 use crate::basis::Known;
 use crate::limits::FILES_OPENED_AHEAD_MAX;
 
-/// A queue from the thread that goes through what was found to those which read files.
+/// Queue from the producer to the reading threads.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     state: Mutex<State>,
@@ -17,20 +17,20 @@ pub(crate) struct Jobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Files that are open already, at most [`FILES_OPENED_AHEAD_MAX`].
+    /// Opened files, at most [`FILES_OPENED_AHEAD_MAX`].
     opened: VecDeque<Job>,
-    /// Files that the receiver has asked for. As all others they are among the entries that may be unanswered.
+    /// Files that the receiver has requested; the unanswered limit bounds them.
     wanted: VecDeque<Job>,
-    /// Files about which the receiver has said nothing yet, by their ordinals.
+    /// Offered files without an answer, by ordinal.
     offered: BTreeMap<u32, Job>,
-    /// No further file is found.
+    /// All files have been found.
     is_complete: bool,
-    /// Nobody takes files, or nobody gives any.
+    /// The session is over.
     is_closed: bool,
 }
 
 impl Jobs {
-    /// Leaves a file to the stream that is free next; gives it back if all are busy.
+    /// Queues a file for the next free stream; returns it if all are busy.
     pub(super) fn try_hand_on(&self, job: Job) -> Result<Option<Job>, Stopped> {
         let mut state = self.state();
         if state.is_closed {
@@ -45,7 +45,7 @@ impl Jobs {
         Ok(None)
     }
 
-    /// Leaves a file to the stream that is free next.
+    /// Queues a file for the next free stream; waits for room.
     pub(super) fn hand_on(&self, job: Job) -> Result<(), Stopped> {
         let mut state = self.state();
         while state.opened.len() >= FILES_OPENED_AHEAD_MAX && !state.is_closed {
@@ -60,12 +60,12 @@ impl Jobs {
         Ok(())
     }
 
-    /// A file is about to be offered.
+    /// Adds a file that is about to be offered.
     pub(super) fn offer(&self, job: Job) {
         self.state().offered.insert(job.entry.index, job);
     }
 
-    /// The receiver wants a file. True if it was offered.
+    /// Moves a requested file to the queue. True if it was offered.
     pub(crate) fn want(&self, index: u32, known: Option<Known>) -> bool {
         let mut state = self.state();
         let Some(job) = state.offered.remove(&index) else { return false };
@@ -75,19 +75,19 @@ impl Jobs {
         true
     }
 
-    /// True if the receiver has said nothing about an offered file yet.
+    /// True if the file's offer is unanswered.
     pub(crate) fn is_offered(&self, index: u32) -> bool {
         self.state().offered.contains_key(&index)
     }
 
-    /// The receiver has answered a file without wanting it; its length and hash, if it was offered.
+    /// Removes an unwanted file; returns its length and hash if it was offered.
     pub(crate) fn answer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
         let job = self.state().offered.remove(&index)?;
         self.changed.notify_all();
         Some((job.entry.len.unwrap_or_default(), job.hash))
     }
 
-    /// The next file that is waiting, if one is.
+    /// Next queued file, if there is one.
     pub(super) fn try_next(&self) -> Option<Job> {
         let job = self.state().pop();
         if job.is_some() {
@@ -96,7 +96,7 @@ impl Jobs {
         job
     }
 
-    /// Waits for the next file; none if there will not be one.
+    /// Waits for the next file; `None` after the last one.
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.state();
         loop {
@@ -112,7 +112,7 @@ impl Jobs {
         }
     }
 
-    /// No further file is found.
+    /// Marks the search as complete.
     pub(super) fn complete(&self) {
         self.state().is_complete = true;
         self.changed.notify_all();
@@ -123,7 +123,7 @@ impl Jobs {
         self.state().is_closed
     }
 
-    /// The session is over.
+    /// Ends the session.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -139,7 +139,7 @@ impl Jobs {
 }
 
 impl State {
-    /// Next job. Wanted files go first: the receiver may hold directories open for them.
+    /// Next job. Requested files come first: the receiver may hold directories open for them.
     fn pop(&mut self) -> Option<Job> {
         self.wanted.pop_front().or_else(|| self.opened.pop_front())
     }

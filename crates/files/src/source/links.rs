@@ -1,4 +1,4 @@
-//! Links of the trees: which files have several names that are sent, and what is told of links once all files are.
+//! Links of the trees: hard-linked files, and links sent after all files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use dfcp_framing::names::RelativeName;
 use crate::beneath::{Identity, Status};
 use crate::limits::{HARD_LINKED_FILES_MAX, LINK_BYTES_MAX};
 
-/// Files with more than one name, by their numbers, each with the first of its names that was found.
+/// Files with hard links by inode, each with its first name found.
 #[derive(Debug, Default)]
 pub(super) struct FirstNames {
     names: BTreeMap<Identity, RelativeName>,
     bytes: usize,
 }
 
-/// Role of a name among the names of its file.
+/// Role of a name among the hard links of its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Its only one, as far as anything is sent.
+    /// Only sent name of the file.
     Only,
-    /// The first one of several, or of one that has others elsewhere.
+    /// First name of a file that has other hard links.
     First,
-    /// Another one of the file that is sent under this name.
+    /// Further hard link of the file sent under this name.
     Further(RelativeName),
-    /// Nobody knows, as there are too many.
+    /// Unknown, since the table is full.
     Unknown,
 }
 
 impl FirstNames {
-    /// Notes a name of a file.
+    /// Records a name of a file.
     pub(super) fn add(&mut self, name: &RelativeName, status: &Status) -> Named {
         if status.names < 2 {
             return Named::Only;
@@ -41,7 +41,7 @@ impl FirstNames {
         }
         let bytes = self.bytes.saturating_add(name.as_bytes().len());
         let is_too_much = self.names.len() >= HARD_LINKED_FILES_MAX || bytes > LINK_BYTES_MAX;
-        // A longer name fits into no frame beside another one.
+        // Two long names do not fit into one frame.
         if is_too_much || name.as_bytes().len() > LINK_TARGET_BYTES_MAX {
             return Named::Unknown;
         }
@@ -51,19 +51,19 @@ impl FirstNames {
     }
 }
 
-/// A link which waits until all files are sent.
+/// Link to be sent after all files.
 #[derive(Debug)]
 pub(super) struct FoundLink {
-    /// Path at which it was found, for messages.
+    /// Path of the link, for messages.
     pub(super) path: PathBuf,
     pub(super) name: RelativeName,
     pub(super) kind: LinkKind,
-    /// As in a frame.
+    /// Target in the frame's encoding.
     pub(super) target: Vec<u8>,
     pub(super) mtime: (i64, u32),
 }
 
-/// The links which wait.
+/// Links to be sent after all files.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     links: Vec<FoundLink>,
@@ -71,7 +71,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Keeps another one; false if there is no room.
+    /// Adds a link; false if there is no room.
     pub(super) fn push(&mut self, link: FoundLink) -> bool {
         let bytes = self.bytes.saturating_add(link.name.as_bytes().len() + link.target.len());
         let has_room = self.links.len() < LINKS_MAX as usize && bytes <= LINK_BYTES_MAX;

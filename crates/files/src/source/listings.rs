@@ -1,6 +1,6 @@
-//! Says what is in the directories that were sent, once all is stored, so that the receiver deletes anything else.
+//! Listings of the sent directories, after everything is stored, so that the receiver can delete other entries.
 //!
-//! The trees are gone through once more: what has come to them meanwhile is listed, and so is not deleted.
+//! The trees are read again: entries created meanwhile are listed, and so not deleted.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,12 +16,12 @@ use crate::beneath::{Directory, Identity, Kind};
 use crate::known_directories::KnownDirectories;
 use crate::{Observer, SendOptions};
 
-/// Parts that identify a directory among those that were sent: another one that has its name by now was not.
+/// Identifying bytes of a sent directory: another directory that now has its name does not match.
 pub(super) fn which(name: &RelativeName, identity: Identity) -> [Vec<u8>; 2] {
     [name.as_bytes().to_vec(), identity.to_bytes().to_vec()]
 }
 
-/// Lists directories on the first stream.
+/// Writer of listings on the first stream.
 pub(super) struct Lister<'a> {
     pub(super) options: &'a SendOptions,
     pub(super) known: &'a mut KnownDirectories,
@@ -30,19 +30,19 @@ pub(super) struct Lister<'a> {
     pub(super) observer: Arc<dyn Observer>,
 }
 
-/// A directory some names of which are still to be looked up.
+/// Directory whose names are being listed.
 struct Level {
     directory: Directory,
-    /// Below the root.
+    /// Path below the root.
     path: PathBuf,
     names: std::vec::IntoIter<OsString>,
 }
 
-/// Why the rest is not listed.
+/// Reason why the remaining directories are not listed.
 enum Ended {
-    /// Nobody listens.
+    /// The session has ended.
     Stopped,
-    /// A directory cannot be read, which was told: what is not in it is not known.
+    /// A directory cannot be read (reported already), so its content is unknown.
     Unreadable,
 }
 
@@ -53,7 +53,7 @@ impl From<Stopped> for Ended {
 }
 
 impl Lister<'_> {
-    /// Lists what was sent of these roots, up to the first directory that cannot be read.
+    /// Lists the sent directories of these roots, up to the first unreadable one.
     pub(super) fn run(&mut self, roots: &[Root]) -> Result<(), Stopped> {
         for root in roots.iter().filter(|root| !root.is_standard_input) {
             match self.tree(root) {
@@ -67,7 +67,7 @@ impl Lister<'_> {
 
     fn tree(&mut self, root: &Root) -> Result<(), Ended> {
         let Ok(name) = RelativeName::from_components(root.name.iter()) else { return Ok(()) };
-        // One that is no directory has nothing in it.
+        // A root that is no directory has no listing.
         let Ok(directory) = Directory::open(&root.path, root.resolution) else { return Ok(()) };
         let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new(), &name)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
@@ -84,7 +84,7 @@ impl Lister<'_> {
             if self.options.exclude.matches(travelling.path(), true) {
                 continue;
             }
-            // One that is gone by now is in no listing of a later session.
+            // A directory that disappeared needs no listing.
             let Ok(child) = level.directory.directory(Path::new(&name)) else { continue };
             let inside = self.level(root, child, path, &travelling)?;
             levels.extend(inside);

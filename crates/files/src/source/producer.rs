@@ -1,4 +1,4 @@
-//! Goes through what was found, and decides for each file whether it is offered or sent, from where on, and over which stream.
+//! Producer: decides for each found file whether it is offered or sent, from which offset, and over which stream.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -33,14 +33,14 @@ use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 /// State that deleting needs.
 #[derive(Debug)]
 pub(crate) struct Deletion {
-    /// The directories that were sent.
+    /// Directories that were sent.
     pub(crate) known: KnownDirectories,
-    /// Tells that the receiver has everything, and nothing has failed; or that nothing is to be deleted.
+    /// Resolves to true once the receiver has everything without a failure, or to false if nothing may be deleted.
     pub(crate) is_allowed: oneshot::Receiver<bool>,
 }
 
-/// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
-/// others. On the first one go at most `first_bytes_max` bytes of content before the receiver has said anything.
+/// Prepares to find and send everything below `roots` by [`Producer::run`]; returns also the first stream's feed and the opener of others.
+/// The first stream carries at most `first_bytes_max` bytes of content before the receiver's first frame.
 pub(crate) fn produce(
     roots: Vec<Root>,
     options: SendOptions,
@@ -70,36 +70,36 @@ pub(crate) fn produce(
     (producer, feed, opener)
 }
 
-/// Goes through what was found.
+/// Producer of entries from the search results.
 pub(crate) struct Producer {
     roots: Vec<Root>,
     pub(super) options: SendOptions,
     deletion: Option<Deletion>,
     pub(super) first: Encoder,
-    /// Content on the first stream.
+    /// Content sent on the first stream.
     first_bytes: u64,
-    /// The most before the receiver has said anything.
+    /// Limit on that before the receiver's first frame.
     first_bytes_max: u64,
     beside: Beside,
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) entries: u32,
     directories: u32,
-    /// Since when directories have been encoded and not sent.
+    /// Time since which encoded directories have been held back.
     waits_since: Option<Instant>,
     tree: Tree,
     pub(super) links: Waiting,
 }
 
 impl Producer {
-    /// Finds and sends everything, then the end frame. Returns when done or when nobody listens.
+    /// Finds and sends everything, then the end frame. Returns when done, or when the session ends.
     pub(crate) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let is_sent = self.run_to_end().is_ok();
-        // The receiver takes links once all other streams have ended, so these must not wait for them.
+        // Links follow the ends of all other streams, which must not wait for them.
         shared.jobs.complete();
         if is_sent {
-            // `Stopped` needs no handling: see there.
+            // `Stopped` needs no handling, see its definition.
             let _ = self.send_links().and_then(|()| self.list());
         }
     }
@@ -122,7 +122,7 @@ impl Producer {
         self.send(&found)
     }
 
-    /// Says what is in the directories, if nothing has failed.
+    /// Lists the directories, unless something failed.
     fn list(&mut self) -> Result<(), Stopped> {
         self.first.event(Event::AllBegun)?;
         let Some(Deletion { mut known, is_allowed }) = self.deletion.take() else { return Ok(()) };
@@ -141,7 +141,7 @@ impl Producer {
 
     fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
         if self.options.delete || self.options.links {
-            // A receiver that deletes nothing, or makes no links, ends this before anything is sent.
+            // A receiver without deletion or links ends the session before anything is sent.
             self.known()?;
         }
         if self.options.delete {
@@ -154,7 +154,7 @@ impl Producer {
                 Ok(next) => next,
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
-                    // The search is slower than the path: what is ready should not wait for it.
+                    // The search is slower than the path: send ready frames now.
                     self.flush()?;
                     let Ok(next) = found.recv() else { break };
                     next
@@ -178,7 +178,7 @@ impl Producer {
     }
 
     fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
-        // With --delete the receiver is asked about directories, too: nothing would be deleted if one could not be made.
+        // With --delete, a dry run asks about directories too: a directory that cannot be created prevents deletion.
         if self.options.dry_run && !self.options.delete {
             return Ok(());
         }
@@ -217,7 +217,7 @@ impl Producer {
         }
         let is_for_first = self.first_bytes.saturating_add(status.len) <= self.first_bytes_max;
         if is_for_first && self.beside.known().is_none() {
-            // No round trip is waited for.
+            // Saves a round trip.
             return self.send_first(entry, name, file, status);
         }
         let is_resuming = self.options.resume;
@@ -227,7 +227,7 @@ impl Producer {
         let resumed =
             offset.zip(entry.len.and_then(Shape::of)).filter(|(offset, shape)| shape.floor(*offset) == *offset);
         if let Some((offset, shape)) = resumed.filter(|(offset, _)| *offset > 0) {
-            // Each of the two reads at its own place.
+            // Each handle has its own file position.
             if let Ok((beginning, _)) = self.tree.open_file(&place, identity) {
                 let entry = self.start(entry, name, EntryKind::File)?;
                 self.shared.spare(offset);
@@ -253,7 +253,7 @@ impl Producer {
         self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
-    /// Asks if the receiver would want the file. A receiver that answers no questions counts as one that would.
+    /// Asks in a dry run whether the receiver would want the file. A receiver without offers counts as wanting it.
     fn ask(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
         if self.known()?.takes_offers && entry.len.is_some() {
             return self.offer(entry, name, place, identity);
@@ -266,7 +266,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Asks whether the receiver wants the file.
+    /// Offers the file to the receiver.
     fn offer(
         &mut self,
         mut entry: Entry,
@@ -294,7 +294,7 @@ impl Producer {
         };
         let entry = self.start(entry, name, EntryKind::File)?;
         let content = Content::Offered(self.tree.found(place, identity));
-        // The answer may come as soon as the frame is on its way.
+        // Register first: the answer may arrive as soon as the frame is sent.
         self.shared.jobs.offer(Job { entry: entry.clone(), content, hash, older: None });
         let (asks_only, takes_basis) = (self.options.dry_run, self.options.delta);
         ToReceiver::Offer { hash: hash.map(Into::into), asks_only, takes_basis, entry }
@@ -323,7 +323,7 @@ impl Producer {
         if self.known()?.streams == 0 { self.first.file(job) } else { self.hand_on(job) }
     }
 
-    /// Waits until it is known what the receiver can do.
+    /// Waits for the receiver's abilities.
     fn known(&mut self) -> Result<&Known, Stopped> {
         if self.beside.known().is_none() {
             self.flush()?;
@@ -331,11 +331,11 @@ impl Producer {
         self.beside.wait()
     }
 
-    /// Leaves a file to the stream that is free next.
+    /// Passes a file to the next free stream.
     fn hand_on(&mut self, job: Job) -> Result<(), Stopped> {
         self.flush_if_late()?;
         let Some(job) = self.shared.jobs.try_hand_on(job)? else { return Ok(()) };
-        // All are busy, perhaps for long.
+        // All streams are busy, possibly for long.
         self.flush()?;
         self.shared.jobs.hand_on(job)
     }
@@ -345,7 +345,7 @@ impl Producer {
         if is_late { self.flush() } else { Ok(()) }
     }
 
-    /// Gives an entry its place among the others.
+    /// Assigns an ordinal to an entry.
     fn start(&mut self, entry: Entry, name: &RelativeName, kind: EntryKind) -> Result<Entry, Stopped> {
         let index = self.entries;
         self.entries = index.checked_add(1).ok_or(Stopped)?;
@@ -354,13 +354,13 @@ impl Producer {
         Ok(Entry { index, directories: self.directories, ..entry })
     }
 
-    /// Waits while as many entries as may be are without a verdict.
+    /// Waits while the maximum of entries is unanswered.
     fn await_answers(&mut self) -> Result<(), Stopped> {
         let permit = match self.shared.unanswered.try_acquire() {
             Ok(permit) => permit,
             Err(TryAcquireError::Closed) => return Err(Stopped),
             Err(TryAcquireError::NoPermits) => {
-                // Verdicts come only for what has been sent.
+                // Verdicts arrive only for frames that were sent.
                 self.waits_since = None;
                 self.first.flush()?;
                 let next = self.shared.unanswered.acquire();
@@ -376,28 +376,28 @@ impl Producer {
         self.first.flush()
     }
 
-    /// Keeps a link until all files are sent.
+    /// Stores a link until all files are sent.
     fn found_link(&mut self, mut link: FoundLink) {
-        // The path is only shown if the link cannot be kept.
+        // The path is displayed only if the link cannot be stored.
         let path = std::mem::take(&mut link.path);
         if !self.links.push(link) {
             skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);
         }
     }
 
-    /// Says how many links will follow behind the end frame.
+    /// Announces the number of links that follow the end frame.
     fn announce_links(&mut self) {
-        // There are no more than this.
+        // The limit keeps the count in range.
         let count = u32::try_from(self.links.len()).unwrap_or(LINKS_MAX);
         if count > 0 {
             ToReceiver::Links { count }.encode(&mut self.first.chunk.bytes);
         }
     }
 
-    /// Sends the links, those of a directory together. Their ordinals are behind those of all other entries.
+    /// Sends the links, grouped by directory. Their ordinals follow those of all other entries.
     fn send_links(&mut self) -> Result<(), Stopped> {
         let mut links = std::mem::take(&mut self.links).into_links();
-        // The receiver opens a directory once for all of its links.
+        // The receiver then opens each directory once.
         links.sort_by(|a, b| a.name.path().parent().cmp(&b.name.path().parent()));
         for link in links {
             let FoundLink { name, kind, target, mtime: (mtime_s, mtime_ns), .. } = link;
@@ -414,7 +414,7 @@ impl Producer {
     }
 }
 
-/// Without metadata, and without its place among the others.
+/// Entry without metadata and ordinal.
 fn new_entry(name: &RelativeName) -> Entry {
     Entry {
         index: 0,
@@ -428,8 +428,7 @@ fn new_entry(name: &RelativeName) -> Entry {
     }
 }
 
-/// BLAKE3 of a file that was just opened, as it was at one moment, with its status then: anew if it changes meanwhile, or the reason why it
-/// cannot be had.
+/// BLAKE3 of a consistent version of a just opened file, with its status; repeated if the file changes. Returns the reason on failure.
 fn hash((mut file, mut status): (File, Status), is_over: impl Fn() -> bool) -> Result<(Status, blake3::Hash), String> {
     let cannot_be_read = |error: io::Error| format!("it cannot be read: {error}");
     for _ in 0..SENDINGS_MAX {

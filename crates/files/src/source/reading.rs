@@ -1,4 +1,4 @@
-//! The files that are being read, and what the receiver has said of them meanwhile.
+//! Files being read, and the receiver's feedback on them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use dfcp_framing::error::ProtocolError;
 
 use crate::hash_tree::Part;
 
-/// The files that are being read: one for each stream at most.
+/// Files being read, at most one per stream.
 #[derive(Debug, Default)]
 pub(super) struct ReadingFiles {
     state: Mutex<State>,
@@ -17,38 +17,38 @@ pub(super) struct ReadingFiles {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<u32, Reading>,
-    /// Nobody hears the receiver any more.
+    /// The session is over.
     is_closed: bool,
 }
 
 #[derive(Debug, Default)]
 struct Reading {
-    /// The receiver does not want the rest.
+    /// The receiver rejects the rest.
     is_refused: bool,
-    /// Of a file that is resumed.
+    /// State of a resumed file.
     beginning: Option<Beginning>,
 }
 
-/// Beginning of a file at the receiver, and the state of its comparison.
+/// Comparison of a file's beginning at the receiver.
 #[derive(Debug)]
 struct Beginning {
     offset: u64,
-    /// Everything before this byte is compared.
+    /// Offset up to which parts are compared.
     compared: u64,
-    /// The first bytes of parts which may still be asked for.
+    /// First bytes of parts that may still be requested.
     parts: BTreeSet<u64>,
-    /// Those which were.
+    /// First bytes of the requested parts.
     asked: VecDeque<u64>,
 }
 
-/// Next step once the rest of a file was sent.
+/// Next step after the rest of a file was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The part that begins here is to be sent again.
+    /// The part at this offset must be sent again.
     Again(u64),
-    /// Nothing: all is compared.
+    /// All parts are compared and equal.
     Settled,
-    /// The receiver does not want it.
+    /// The receiver rejects the file.
     Refused,
     /// The session is over.
     Closed,
@@ -59,7 +59,7 @@ impl ReadingFiles {
         self.state().files.insert(index, Reading::default());
     }
 
-    /// Of a file of which the receiver has these parts.
+    /// Registers a resumed file, of which the receiver has these parts.
     pub(super) fn begin_at(&self, index: u32, parts: &[Part]) {
         let beginning = Beginning {
             offset: parts.last().map_or(0, |part| part.end),
@@ -74,7 +74,7 @@ impl ReadingFiles {
         self.state().files.remove(&index);
     }
 
-    /// The receiver does not want the rest of this entry.
+    /// Records that the receiver rejects the rest of this entry.
     pub(super) fn refuse(&self, index: u32) {
         if let Some(reading) = self.state().files.get_mut(&index) {
             reading.is_refused = true;
@@ -86,16 +86,16 @@ impl ReadingFiles {
         self.state().files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// True if nobody waits for the rest of this entry.
+    /// True if the rest of this entry is no longer needed.
     pub(super) fn is_over(&self, index: u32) -> bool {
         let state = self.state();
         state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// The receiver has compared everything before `end`, and asks for parts that differ. True if the file is being read.
+    /// Records that the receiver has compared up to `end` and requests differing parts. True if the file is being read.
     ///
     /// # Errors
-    /// It cannot have, or has asked before.
+    /// Fails for an impossible or repeated request.
     pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
         let stray = ProtocolError::StrayVerdict { index };
         let mut state = self.state();
@@ -116,7 +116,7 @@ impl ReadingFiles {
         Ok(true)
     }
 
-    /// Waits for what is to be done about the beginning of a file.
+    /// Waits for the next step of a file's beginning.
     pub(super) fn next(&self, index: u32) -> Next {
         let mut state = self.state();
         loop {
@@ -135,7 +135,7 @@ impl ReadingFiles {
         }
     }
 
-    /// Nobody hears the receiver any more.
+    /// Ends the session.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
@@ -164,7 +164,7 @@ mod tests {
         files.checked(1, last.end, &[last.start]).unwrap();
         assert_eq!((files.next(1), files.next(1)), (Next::Again(last.start), Next::Settled));
         for (end, differ) in [
-            // Asked for before, between parts, behind what it has, back.
+            // Cases: requested before, between parts, beyond the beginning, backwards.
             (last.end, first),
             (last.end, 1),
             (last.end, last.end),

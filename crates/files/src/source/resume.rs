@@ -1,4 +1,4 @@
-//! Sends the rest of a file of which the receiver has the beginning.
+//! Resumption: the rest of a file of which the receiver has the beginning.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,23 +16,22 @@ use super::reading::Next;
 use super::steady::{Reading, SENDINGS_MAX, Stamp};
 use crate::hash_tree::{ChainingValue, Part, Shape, TreeHasher};
 
-/// Hashes that fit into a frame.
+/// Chaining values per frame.
 const TREE_VALUES_MAX: usize = CONTROL_BYTES_MAX / 32;
 
-/// Parts hashed ahead of being sent.
+/// Parts hashed ahead of sending.
 const HASHED_AHEAD_MAX: usize = 1024;
 
 /// Outcome of sending the rest.
 enum Outcome {
     Sent(blake3::Hash),
     GivenUp(String),
-    /// It ended too early.
+    /// The file ended too early.
     BecameShorter,
 }
 
 impl Encoder {
-    /// Sends the rest, the hashes of the beginning as they are ready, and what the receiver asks for again. A file that changes meanwhile is
-    /// sent as a whole.
+    /// Sends the rest, the beginning's hashes as they become ready, and requested parts. A file that changes meanwhile is sent as a whole.
     pub(super) fn resume(&mut self, entry: Entry, resumed: Resumed) -> Result<(), Stopped> {
         let Resumed { beginning, mut rest, status, shape, offset } = resumed;
         let (index, len) = (entry.index, shape.file_bytes());
@@ -70,7 +69,7 @@ impl Encoder {
             for part in parts {
                 let value = hash_part(&beginning, part).map(|value| (part, value));
                 let is_failed = value.is_err();
-                // Nobody waits for it if the file was given up.
+                // Nobody needs the value if the file was given up.
                 if values_in.send(value).is_err() || is_failed {
                     return;
                 }
@@ -127,7 +126,7 @@ impl Encoder {
         })
     }
 
-    /// Sends the hashes that are ready, or waits for all.
+    /// Sends the ready hashes, or waits for all.
     fn hashes(
         &mut self,
         values: &Receiver<io::Result<(Part, ChainingValue)>>,
@@ -165,7 +164,7 @@ impl Encoder {
         }
     }
 
-    /// Sends a part of the beginning. True if the file still has it.
+    /// Sends a part of the beginning again. False if the file has become too short.
     fn again(&mut self, file: &mut File, part: Part) -> Result<io::Result<bool>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(part.start)) {
             return Ok(Err(error));
@@ -184,14 +183,14 @@ impl Encoder {
         Ok(Ok(true))
     }
 
-    /// Appends a data frame of at most `max` bytes; returns how many it has, 0 at the end of the file.
+    /// Appends a data frame of at most `max` bytes; returns its length, 0 at the end of the file.
     fn data(&mut self, file: &mut File, max: u64, hear: impl FnMut(&[u8])) -> io::Result<usize> {
         let read_bytes = usize::try_from(max).map_or(DATA_BYTES_MAX, |max| max.min(DATA_BYTES_MAX));
         read_data_frame(file, read_bytes, &mut self.chunk.bytes, hear)
     }
 }
 
-/// Parts come in order, so the file's own position is where they begin.
+/// Hashes the next part; parts come in order, so the file position is correct.
 fn hash_part(mut file: &File, part: Part) -> io::Result<ChainingValue> {
     let mut hasher = part.hasher();
     hasher.update_reader((&mut file).take(part.bytes()))?;

@@ -1,4 +1,4 @@
-//! The arguments of `send`, and the names under which they are stored.
+//! Arguments of `send`, and the names under which they are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::beneath::Resolution;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     pub(super) path: PathBuf,
-    /// Name that it is stored as: its last component, unless another one has the same.
+    /// Name at the receiver: the last component, or the path if that is ambiguous.
     pub(super) name: PathBuf,
     pub(super) resolution: Resolution,
     pub(super) is_standard_input: bool,
@@ -26,58 +26,55 @@ pub const STANDARD_STREAM: &str = "-";
 /// Reason why an argument cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    /// Missing or not readable.
+    /// The path is missing or unreadable.
     #[error("cannot send {path}: {error}; check the path")]
     Missing {
-        /// As given, fit for a terminal.
+        /// Path as given, escaped for a terminal.
         path: String,
-        /// Of the system.
+        /// System error.
         error: io::Error,
     },
     /// A pipe, socket or device, which has no length, time or second reading.
-    #[error(
-        "cannot send {path}: it is {kind}, not a file; send what comes out of it as standard input: {} | dfcp send - --name NAME HOST",
-        if *.is_command { "COMMAND".to_owned() } else { format!("cat {path}") }
-    )]
+    #[error("cannot send {path}: it is {kind}, not a file; send its output as standard input")]
     Special {
-        /// As given, fit for a terminal.
+        /// Path as given, escaped for a terminal.
         path: String,
-        /// In words.
+        /// Kind, as a phrase.
         kind: &'static str,
-        /// The shell has made it for the output of a command.
+        /// True for process substitution of the shell.
         is_command: bool,
     },
-    /// A root without a name.
+    /// The root has no name.
     #[error("cannot send {0}: it has no name; send what is in it, such as {0}*")]
     NoName(String),
-    /// A symbolic link, where none is followed.
+    /// The path is a symbolic link, and links are not followed.
     #[error("cannot send {0}: it is a symbolic link; give the path that it leads to")]
     Link(String),
-    /// Two arguments would be stored under one name.
+    /// Two arguments have the same name.
     #[error("two of the files would both be stored as {0}; send them one by one")]
     Twice(String),
-    /// `-` without a name.
-    #[error("standard input has no name: give it one with --name")]
+    /// `-` was given without a name.
+    #[error("standard input has no name")]
     Unnamed,
-    /// `-` more than once.
+    /// `-` was given more than once.
     #[error("standard input can be sent only once: give - once")]
     InputTwice,
-    /// A name, and no `-`.
-    #[error("--name is the name of standard input: give - as one of the files, or leave --name out")]
+    /// A name was given without `-`.
+    #[error("a name is given for standard input, which is not among the files")]
     NameOfNothing,
-    /// A name of several components.
-    #[error("the name of standard input is that of one file, without directories; give another --name")]
+    /// The name has several components.
+    #[error("the name of standard input has more than one component")]
     NameOfSeveral,
-    /// A name that no receiver takes.
-    #[error("{0}; give another --name")]
+    /// The name is invalid for any receiver.
+    #[error("{0}")]
     Name(NameError),
 }
 
 impl Root {
-    /// Files and directories to be sent, each under the last component of its path, or under its path if another one has the same.
+    /// Creates roots, each named by the last component of its path, or by its path if that is ambiguous.
     ///
     /// # Errors
-    /// The first that cannot be sent: it is missing, neither a file nor a directory, or has no name. Symbolic links are not followed.
+    /// Fails at the first path that is missing, neither file nor directory, or nameless. Symbolic links are not followed.
     pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Self>, RootError> {
         let mut roots = Vec::new();
         for path in paths {
@@ -92,11 +89,11 @@ impl Root {
         Ok(roots)
     }
 
-    /// Checks the arguments of the command line, before anything is sent. Links among them are followed. One of them may be `-`, for standard input, which is
-    /// sent as the file `input_name`.
+    /// Validates the command-line arguments before anything is sent. Links are followed. One argument may be `-`: standard input, sent as
+    /// the file `input_name`.
     ///
     /// # Errors
-    /// The first that cannot be sent.
+    /// Fails at the first argument that cannot be sent.
     pub fn from_arguments(paths: &[PathBuf], input_name: Option<&OsStr>) -> Result<Vec<Self>, RootError> {
         let mut roots: Vec<Self> = Vec::with_capacity(paths.len());
         let resolution = Resolution::of_system();
@@ -121,14 +118,14 @@ impl Root {
         Ok(roots)
     }
 
-    /// A file or directory, or one that a link leads to.
+    /// Root of a file or directory; links are followed.
     fn of(path: &Path) -> Result<Self, RootError> {
         let shown = || printable_path(path);
         let missing = |error| RootError::Missing { path: shown(), error };
         let metadata = path.metadata().map_err(missing)?;
         let name = match path.file_name() {
             Some(name) => name.to_owned(),
-            // `.`, `..` and their like have a name only once they are resolved.
+            // `.`, `..` and similar have a name only after resolution.
             None => {
                 let resolved = path.canonicalize().map_err(missing)?;
                 resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
@@ -145,7 +142,7 @@ impl Root {
         Ok(Self { path: path.to_owned(), name: name.into(), resolution, is_standard_input: false })
     }
 
-    /// Gives those which share a name the paths by which they were given.
+    /// Replaces ambiguous names by paths.
     fn tell_apart(roots: &mut [Self]) -> Result<(), RootError> {
         let mut sharing: BTreeMap<PathBuf, u64> = BTreeMap::new();
         for root in &*roots {
@@ -159,7 +156,7 @@ impl Root {
                 root.name = given;
             }
         }
-        // Roots that share directories follow each other, so that these are complete when they get their times.
+        // Roots that share directories become adjacent, so that the directories are complete when they get their times.
         roots.sort_by_cached_key(|root| {
             root.name.parent().filter(|parent| !parent.as_os_str().is_empty()).map(|_| root.name.clone())
         });
@@ -169,14 +166,14 @@ impl Root {
                 return Err(RootError::Twice(printable_path(&root.name)));
             }
         }
-        // One which is to be in the place of another one's directory.
+        // One name is a prefix directory of the other.
         let inside =
             roots.iter().find(|root| root.name.ancestors().skip(1).any(|above| names.contains(&above.to_owned())));
         inside.map_or(Ok(()), |root| Err(RootError::Twice(printable_path(&root.name))))
     }
 }
 
-/// The kind of something that is neither a file nor a directory, in words.
+/// Kind of a file that is neither regular nor a directory, as a phrase.
 #[cfg(unix)]
 fn kind(metadata: &std::fs::Metadata) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
@@ -192,8 +189,7 @@ fn kind(_: &std::fs::Metadata) -> &'static str {
     "something else"
 }
 
-/// `path` as a name below any directory: without what leads to a root or out of the directory. None if nothing is left, or
-/// if it begins with a drive.
+/// `path` as a relative name, without roots and `..`. `None` if nothing is left, or if it begins with a drive.
 fn relative(path: &Path) -> Option<PathBuf> {
     let mut name = PathBuf::new();
     for component in path.components() {

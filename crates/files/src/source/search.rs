@@ -1,4 +1,4 @@
-//! Finds what is in the trees, ahead of its being read.
+//! Search thread, which runs ahead of the readers.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,60 +16,60 @@ use super::{Root, Shared, Stopped, fail, skip};
 use crate::beneath::{Directory, Identity, Kind, Status, status_of_named};
 use crate::{Observer, SendOptions, Skipped};
 
-/// Something found in a tree.
+/// Search result.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A directory of the command line. The entries that follow are below it.
+    /// Directory named on the command line. The following results are below it.
     Root { root: Root, identity: Identity },
-    /// A directory, that of the command line included.
+    /// Directory, including one named on the command line.
     Directory { name: RelativeName, status: Status },
-    /// The content of standard input.
+    /// Standard input.
     StandardInput { name: RelativeName },
     /// A regular file.
     File {
         place: Place,
         identity: Identity,
         name: RelativeName,
-        /// True if further names of it may follow as links.
+        /// True if hard links of the file may follow.
         has_more_names: bool,
     },
     /// A link.
     Link(FoundLink),
 }
 
-/// Place at which a file was found.
+/// Location of a found file.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// On the command line.
+    /// Path on the command line.
     Named(PathBuf),
-    /// At this path below the last [`Found::Root`].
+    /// Path below the last [`Found::Root`].
     Below(PathBuf),
 }
 
-/// The thread that searches.
+/// State of the search thread.
 pub(super) struct Finder {
     pub(super) found: SyncSender<Found>,
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) options: SendOptions,
-    /// Files with several names.
+    /// Files with hard links.
     pub(super) first_names: FirstNames,
 }
 
-/// A directory of which some names are still to be looked up. It stays open, so that they are looked up in it and not in
-/// what has its path by then. There are at most [`dfcp_framing::limits::DEPTH_MAX`] of these, as deeper names cannot be sent.
+/// Directory whose names are being visited. It stays open, so that lookups cannot be redirected by a rename.
+/// [`dfcp_framing::limits::DEPTH_MAX`] bounds the stack, as deeper names cannot be sent.
 struct Level {
     directory: Directory,
     identity: Identity,
-    /// True if a link led here, or to a directory above: what is in it is not below the root.
+    /// True if a followed link leads here or to a parent: the content lies outside the root.
     is_followed: bool,
-    /// Below the root.
+    /// Path below the root.
     path: PathBuf,
     names: std::vec::IntoIter<OsString>,
 }
 
 impl Finder {
-    /// Searches until all is found or nobody wants to know.
+    /// Searches until everything is found or the session ends.
     pub(super) fn run(mut self, roots: &[Root]) {
         let mut around = BTreeSet::new();
         for root in roots {
@@ -77,13 +77,13 @@ impl Finder {
                 return;
             }
         }
-        // The length of standard input is known at its end only.
+        // The length of standard input is known only at its end.
         if !roots.iter().any(|root| root.is_standard_input) {
             self.shared.total_is_final.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Tells of the directories in which `root` is stored, unless that was done: without those that it is in.
+    /// Reports the parent directories of `root`'s name, unless that was done.
     fn around(&self, root: &Root, told: &mut BTreeSet<PathBuf>) -> Result<(), Stopped> {
         let above: Vec<_> = root.name.ancestors().zip(root.path.ancestors()).skip(1).collect();
         for (name, path) in above.into_iter().rev() {
@@ -93,7 +93,7 @@ impl Finder {
             match (RelativeName::from_components(name.iter()), status_of_named(path)) {
                 (Ok(name), Ok(status)) => self.send(Found::Directory { name, status })?,
                 (Ok(_), Err(error)) => self.cannot_be_read(path, &error)?,
-                // That the root cannot be sent either is told next.
+                // The next step reports that the root cannot be sent either.
                 (Err(_), _) => {}
             }
         }
@@ -108,7 +108,7 @@ impl Finder {
         if root.is_standard_input {
             return self.send(Found::StandardInput { name });
         }
-        // A link on the command line is followed, as by `cp`; one inside a directory is not.
+        // A link on the command line is followed, as by `cp`; a link inside a directory is not.
         let status = match status_of_named(&root.path) {
             Ok(status) => status,
             Err(error) => return self.cannot_be_read(&root.path, &error),
@@ -150,7 +150,7 @@ impl Finder {
         Ok(())
     }
 
-    /// Tells of one name, and returns what is in it if it is a directory.
+    /// Reports one name; returns the content if it is a directory.
     fn step(&mut self, root: &Root, levels: &[Level], name: &OsString) -> Result<Option<Level>, Stopped> {
         let Some(level) = levels.last() else { return Ok(None) };
         let path = level.path.join(name);
@@ -200,7 +200,7 @@ impl Finder {
         }
     }
 
-    /// Tells of what a link leads to, under the link's name, and returns what is in it if it is a directory.
+    /// Reports a followed link's target under the link's name; returns the content if it is a directory.
     fn follow(
         &mut self,
         root: &Root,
@@ -239,7 +239,7 @@ impl Finder {
         Ok(self.level(root, found, path))
     }
 
-    /// The names in a directory. Sorted, so that two runs over the same tree send the same bytes.
+    /// Names in a directory, sorted so that two runs over a tree send the same bytes.
     fn level(
         &self,
         root: &Root,
@@ -280,7 +280,7 @@ impl Finder {
         self.send(Found::File { place, identity, name, has_more_names })
     }
 
-    /// A symbolic link below `root`, as it is: it is not followed.
+    /// Reports a symbolic link below `root` without following it.
     fn link(
         &self,
         root: &Root,
@@ -315,15 +315,14 @@ impl Finder {
         Ok(())
     }
 
-    /// Reports a name that cannot be sent. If it is a directory's, nothing in the directory can be sent either: the names of all
-    /// entries contain it.
+    /// Reports a name that cannot be sent. A directory's content cannot be sent either, since all its names contain the invalid one.
     fn cannot_be_sent(&self, path: &Path, error: NameError) -> Result<(), Stopped> {
         fail(&self.shared, &*self.observer, path, format!("it cannot be sent, nor what is in it: {error}"));
         Ok(())
     }
 }
 
-/// True if this directory is one of those that are gone through.
+/// True if this directory is among those being visited.
 fn is_around(levels: &[Level], status: &Status) -> bool {
     levels.iter().any(|level| level.identity == status.identity)
 }

@@ -1,9 +1,8 @@
-//! Detection of files that change while they are read: a mixture of two versions must not pass for a file.
+//! Detection of files that change while being read: a mixture of two versions must not be sent as a file.
 //!
-//! Length, time of the content and time of the last change are compared, of which no program can set the last. If they differ, or are so
-//! young that they prove nothing, the file is read a second time. Two equal readings, one after the other, show what the file was between
-//! them, as long as no byte was changed and changed back. That tells a log that has grown, or a file that got another mode or name, from one
-//! that was written over, and costs no datagram.
+//! Length, modification time and change time are compared; programs cannot set the last. If they differ, or are too recent to prove
+//! anything, the file is read again. Two equal readings in sequence prove the content between them, unless a byte was changed and changed
+//! back. This distinguishes a grown log, or a new mode or name, from overwritten content, and costs no datagram.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,83 +12,83 @@ use dfcp_framing::limits::DATA_BYTES_MAX;
 
 use crate::beneath::{Status, status_of};
 
-/// Most times that a file is sent because it changes.
+/// Maximum number of times that a changing file is sent.
 pub(super) const SENDINGS_MAX: usize = 2;
 
-/// Told of a file that changes all the time.
+/// Reason for giving up a file that keeps changing.
 pub(super) const CHANGED: &str = "it changed twice while it was sent, and no mixture of its versions is stored: send it again when nothing writes to it";
 
-/// Clocks of file systems move in ticks of the kernel: 10 ms at the most (`CONFIG_HZ` = 100). Within one nothing tells two changes apart.
+/// File system time stamps advance in kernel ticks of at most 10 ms (`CONFIG_HZ` = 100). Two changes within one tick are indistinguishable.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Those of file systems that keep whole seconds, or every second one (FAT).
+/// Tick of file systems with time stamps of one or two seconds (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// Metadata that tell versions of a file apart.
+/// Metadata that distinguish versions of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stamp {
     len: u64,
     mtime: (i64, u32),
     changed: SystemTime,
-    /// It was taken within the tick of the last change: another one may have left no trace.
+    /// True if the stamp was taken within the tick of the last change: another change may be invisible.
     is_young: bool,
 }
 
-/// A file as it was read.
+/// Result of reading a file.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) len: u64,
     pub(super) hash: blake3::Hash,
-    /// Bytes of that which the receiver copies from its older version.
+    /// Bytes that the receiver copies from its older version.
     pub(super) copied_bytes: u64,
-    /// Bytes of that which it has had from an earlier session.
+    /// Bytes that the receiver had from an earlier session.
     pub(super) resumed_bytes: u64,
 }
 
 /// Verdict on a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
-    /// The file was like this.
+    /// The reading is a version of the whole file.
     Whole,
-    /// The file was like this, and is longer by now.
+    /// The reading is a version of the file, which has grown since.
     Beginning,
-    /// The file may never have been like this.
+    /// The reading may mix versions.
     Mixture,
 }
 
 impl Stamp {
-    /// Of a file with this status, which is read from `now` on.
+    /// Stamp of a file with this status, read from `now` on.
     pub(super) fn new(status: &Status, now: SystemTime) -> Self {
         let Status { len, mtime_s, mtime_ns, changed, .. } = *status;
         let is_whole_second = changed.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == 0);
         let tick = if is_whole_second { COARSE_TICK } else { TICK };
-        // A time in the future is that of another clock.
+        // A time in the future comes from another clock.
         let is_young = now.duration_since(changed).map_or(true, |age| age < tick);
         Self { len, mtime: (mtime_s, mtime_ns), changed, is_young }
     }
 
-    /// True if nothing has changed by `now`, as far as that can be told.
+    /// True if no change is visible at `now`.
     fn holds(&self, now: &Status) -> bool {
         let is_same = self.len == now.len && self.mtime == (now.mtime_s, now.mtime_ns) && self.changed == now.changed;
         is_same && !self.is_young
     }
 
-    /// True if a reading that began with this stamp is of one version of the file. If not, [`Reading::judge`] decides.
+    /// True if a reading that started with this stamp is consistent. Otherwise [`Reading::judge`] decides.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(super) fn proves(&self, reading: &Reading, file: &File) -> io::Result<bool> {
-        // Content that the system makes when it is read has no versions.
+        // Generated content has no versions.
         let is_made = self.len == 0 && reading.len > 0;
         Ok(is_made || self.holds(&status_of(file)?))
     }
 }
 
 impl Reading {
-    /// Reads the first `len` bytes, or all if there are fewer; less if `is_over` says that nobody wants to know.
+    /// Reads the first `len` bytes, or fewer at the end of the file or if `is_over`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(super) fn of(mut file: &File, len: u64, is_over: impl Fn() -> bool) -> io::Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let mut hasher = blake3::Hasher::new();
@@ -108,10 +107,10 @@ impl Reading {
         Ok(Self { len: hasher.count(), hash: hasher.finalize(), copied_bytes: 0, resumed_bytes: 0 })
     }
 
-    /// Reads the file again, to find out what this reading is worth, unless `is_over` says that nobody wants to know.
+    /// Reads the file again to judge this reading, unless `is_over`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(super) fn judge(&self, file: &File, is_over: impl Fn() -> bool) -> io::Result<Worth> {
         let again = Self::of(file, self.len, is_over)?;
         if (again.len, again.hash) != (self.len, self.hash) {
@@ -121,12 +120,12 @@ impl Reading {
     }
 }
 
-/// A file as far as it went when it was opened: one that grows would never end.
+/// File limited to its length when opened: a growing file would never end.
 #[derive(Debug)]
 pub(super) struct Bounded<'a> {
     file: &'a File,
     left: u64,
-    /// Its length is told as 0: it is empty, or the system makes it as it is read.
+    /// The reported length is 0: the file is empty, or generated by reading.
     has_no_length: bool,
 }
 
@@ -140,7 +139,7 @@ impl Read for Bounded<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.has_no_length {
             let read = self.file.read(out)?;
-            // With a length by now it was empty, and was written to.
+            // A length now means that the empty file was written to.
             return Ok(if read > 0 && status_of(self.file)?.len > 0 { 0 } else { read });
         }
         let most = usize::try_from(self.left).map_or(out.len(), |left| left.min(out.len()));
@@ -169,7 +168,7 @@ mod tests {
         Reading { len: content.len() as u64, hash: blake3::hash(content), copied_bytes: 0, resumed_bytes: 0 }
     }
 
-    /// As if the last change was `age` ago.
+    /// Stamp whose last change was `age` ago.
     fn stamp(file: &File, age: Duration) -> Stamp {
         let status = status_of(file).unwrap();
         Stamp::new(&status, status.changed + age)
@@ -189,7 +188,7 @@ mod tests {
         assert!(Stamp::new(&status, status.changed - TICK).is_young, "another clock");
     }
 
-    /// Both within one tick: length and times are the same, and only the content tells.
+    /// Both changes fall into one tick: length and times are equal, and only the content differs.
     #[test]
     fn a_change_within_the_tick_in_which_the_file_was_opened_is_found() {
         let file = made(b"new");

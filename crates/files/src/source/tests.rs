@@ -1,4 +1,4 @@
-//! Trees that change between the search and the reading of their files.
+//! Tests: trees that change between search and reading.
 #![cfg(unix)]
 
 use std::fs::{self, File};
@@ -21,12 +21,12 @@ use crate::store::{Store, StoreOptions};
 use crate::tests::receive;
 use crate::{Report, Skipped, Snapshot};
 
-/// More than the buffers between the search and a receiver that does not read yet.
+/// Larger than the buffers between the search and a receiver that is not reading.
 const LARGE_BYTES: usize = 4 << 20;
 
 const SECRET: &[u8] = b"outside of the tree";
 
-/// Tells when the search is over, and remembers what was skipped.
+/// Observer that signals the end of the search and collects skipped entries.
 #[derive(Default)]
 struct Watch {
     searched: Notify,
@@ -45,7 +45,7 @@ impl Observer for Watch {
     }
 }
 
-/// A tree whose first file, `0`, keeps the reader busy until somebody receives it.
+/// Tree whose first file, `0`, blocks the reader until a receiver reads.
 fn tree_in(directory: &Path) -> PathBuf {
     let root = directory.join("tree");
     fs::create_dir_all(root.join("d/e")).unwrap();
@@ -55,13 +55,12 @@ fn tree_in(directory: &Path) -> PathBuf {
     root
 }
 
-/// Every way to resolve paths that this system has.
+/// All resolution methods of this system.
 fn resolutions() -> [Resolution; 2] {
     [Resolution::of_system(), Resolution::Stepwise]
 }
 
-/// Sends `root`, runs `attack` once the search is over, and only then receives. Returns what the sender reports and what
-/// has arrived of `victim`.
+/// Sends `root`, runs `attack` after the search, then receives. Returns the sender's report and the received content of `victim`.
 fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOnce()) -> (Report, Option<Vec<u8>>) {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
@@ -72,7 +71,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     let (mut near, there) = duplex(1 << 16);
     let receiving = async {
         watch.searched.notified().await;
-        // Content of the first file: its reader has opened the tree.
+        // With content of the first file, the reader has opened the tree.
         let mut first = [0; 4096];
         far.read_exact(&mut first).await.unwrap();
         attack();
@@ -84,7 +83,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     let both = async { tokio::join!(send(here, roots, SendOptions::default(), Arc::clone(&watch) as _), receiving) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), both).await });
-    // A reader stuck in a system call would keep the runtime from ending.
+    // A reader stuck in a system call would block the runtime's shutdown.
     runtime.shutdown_background();
     let (sent, received) = ended.expect("it hangs");
     received.unwrap();
@@ -92,7 +91,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     (sent.unwrap(), stored)
 }
 
-/// `d/e/victim` was not sent, for the reason given, and nothing else went wrong.
+/// Asserts that only `d/e/victim` failed, for this reason.
 #[track_caller]
 fn assert_refused((report, stored): (Report, Option<Vec<u8>>), reason: &str) {
     assert_eq!(stored.as_deref().map(String::from_utf8_lossy), None, "it was sent");
@@ -154,7 +153,7 @@ fn a_file_swapped_for_another_after_the_search_is_named_and_not_sent() {
         let here = tempfile::tempdir().unwrap();
         let root = tree_in(here.path());
         fs::write(here.path().join("secret"), SECRET).unwrap();
-        // As a hard link, which somebody may make to a file that he cannot read.
+        // The attacker replaces it by a hard link to a file that the attacker cannot read.
         let ended = attacked(&root, resolution, "d/e/victim", || {
             fs::rename(here.path().join("secret"), root.join("d/e/victim")).unwrap();
         });
@@ -183,7 +182,7 @@ fn a_tree_swapped_as_a_whole_after_the_search_is_not_sent() {
         fs::create_dir_all(here.path().join("first")).unwrap();
         let other = tree_in(&here.path().join("other"));
         fs::write(other.join("d/e/victim"), SECRET).unwrap();
-        // The root that was searched stays open, so what is read is what was found, wherever it is now.
+        // The searched root stays open, so the found files are read wherever they are now.
         let (report, stored) = attacked(&root, resolution, "d/e/victim", || {
             fs::rename(&root, here.path().join("first/tree")).unwrap();
             fs::rename(&other, &root).unwrap();
@@ -192,7 +191,7 @@ fn a_tree_swapped_as_a_whole_after_the_search_is_not_sent() {
     }
 }
 
-/// A pipe on the command line never gets so far, but one that takes a file's place afterwards does.
+/// A pipe on the command line is refused early; this one replaces a file after the search.
 #[test]
 fn a_file_of_the_command_line_that_becomes_another_is_not_sent() {
     let here = tempfile::tempdir().unwrap();
@@ -205,7 +204,7 @@ fn a_file_of_the_command_line_that_becomes_another_is_not_sent() {
     fs::rename(&named, here.path().join("first")).unwrap();
     fs::write(&named, SECRET).unwrap();
     assert!(tree.open_file(&place, identity).unwrap_err().contains("another file has its name now"));
-    // A link is followed, as it would have been by the search.
+    // A link is followed, as in the search.
     fs::remove_file(&named).unwrap();
     symlink(here.path().join("first"), &named).unwrap();
     tree.open_file(&place, identity).unwrap();
@@ -230,14 +229,14 @@ fn a_directory_exchanged_before_it_is_read_gives_no_files() {
     }
 }
 
-/// Descriptors are bounded: a tree as deep as names may be, with files everywhere, and one that is deeper.
+/// Descriptors are bounded: a tree of maximum depth with files everywhere, and a deeper one.
 #[test]
 fn deep_trees_are_searched_to_the_depth_that_names_may_have() {
     for resolution in resolutions() {
         let here = tempfile::tempdir().unwrap();
         let root = here.path().join("r");
         let mut directory = root.clone();
-        // The root and the file are components, too.
+        // The root and the file count as components too.
         for _ in 0..dfcp_framing::limits::DEPTH_MAX - 2 {
             directory.push("d");
         }

@@ -1,4 +1,4 @@
-//! A tree that is being read.
+//! Tree being read.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::root::Root;
 use super::search::Place;
 use crate::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
 
-/// Told of a file that was one when the search found it.
+/// Reason for a path that was a file during the search.
 const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
                            send it again";
 
-/// The directory on the command line, held open. There is one at a time, however many were found ahead.
+/// Directory named on the command line, held open. Only one is open at a time.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     origin: Option<Arc<Origin>>,
     directory: Option<Directory>,
 }
 
-/// The root that was searched, with the identity that it had then.
+/// Searched root, with its identity at that time.
 #[derive(Debug)]
 pub(super) struct Origin {
     root: Root,
     identity: Identity,
 }
 
-/// Place at which a file was found, to be opened later.
+/// Location of a found file, to be opened later.
 #[derive(Debug)]
 pub(super) struct Found {
     origin: Option<Arc<Origin>>,
@@ -37,8 +37,7 @@ pub(super) struct Found {
 }
 
 impl Tree {
-    /// Opens the directory that was searched. If its path leads to another one by now, nothing is opened, and no file below it can be
-    /// read.
+    /// Opens the searched directory. If its path now leads elsewhere, nothing is opened, and no file below it can be read.
     pub(super) fn open(root: Root, identity: Identity) -> Self {
         Self::of(Arc::new(Origin { root, identity }))
     }
@@ -55,7 +54,7 @@ impl Tree {
         self.origin.as_ref().map_or_else(|| Path::new(""), |origin| &origin.root.path)
     }
 
-    /// Opens the file which the search found, or says in a sentence why it cannot be sent.
+    /// Opens a found file, or returns a sentence why it cannot be sent.
     pub(super) fn open_file(&self, place: &Place, identity: Identity) -> Result<(File, Status), String> {
         let opened = match place {
             Place::Named(path) => open_named(path),
@@ -86,14 +85,14 @@ impl Tree {
         }
     }
 
-    /// Place of a file, to open it later, when this tree may be closed.
+    /// Location for opening a file later, when this tree may be closed.
     pub(super) fn found(&self, place: Place, identity: Identity) -> Found {
         Found { origin: self.origin.clone(), place, identity }
     }
 }
 
 impl Found {
-    /// As [`Tree::open_file`].
+    /// Opens the file, as [`Tree::open_file`] does.
     pub(super) fn open(&self) -> Result<(File, Status), String> {
         let tree = match (&self.place, &self.origin) {
             (Place::Below(_), Some(origin)) => Tree::of(Arc::clone(origin)),

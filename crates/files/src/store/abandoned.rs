@@ -1,5 +1,4 @@
-//! Unfinished files that no receiver will finish: what a program leaves behind that is killed, or a machine that loses
-//! power.
+//! Partial files that no receiver will finish: leftovers of a killed program or a power cut.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,8 +13,8 @@ use crate::beneath::{Directory, Kind, Status, status_of};
 use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX};
 
 impl Store {
-    /// Removes the unfinished files below the output directory which no receiver holds open and which nothing has changed
-    /// for [`ABANDONED_AGE`] before `now`; returns how many. Looks at [`ABANDONED_SEARCH_MAX`] names and not further.
+    /// Removes partial files below the output directory that no receiver holds open and that have not changed for [`ABANDONED_AGE`] before
+    /// `now`; returns their number. Reads at most [`ABANDONED_SEARCH_MAX`] names.
     pub fn remove_abandoned(&self, now: SystemTime) -> usize {
         self.remove_abandoned_among(now, ABANDONED_SEARCH_MAX)
     }
@@ -24,7 +23,7 @@ impl Store {
         let (mut looked_at, mut removed) = (0, 0);
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((path, depth)) = waiting.pop() {
-            // A directory that cannot be opened is not ours, or is gone by now.
+            // A directory that cannot be opened belongs to another user or has disappeared.
             let Ok(directory) = self.root.directory(&path) else { continue };
             let Ok(names) = directory.names() else { continue };
             for name in names.map_while(Result::ok) {
@@ -42,7 +41,7 @@ impl Store {
                             Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),
                         }
                     }
-                    // A link under a temporary name: its receiver was killed while it replaced another one by it.
+                    // Link under a temporary name: the receiver was killed while replacing another link.
                     Kind::Link if is_own_temporary(&name) && is_old(&status, now) => {
                         removed += usize::from(directory.remove_file(&name).is_ok());
                     }
@@ -54,12 +53,12 @@ impl Store {
     }
 }
 
-/// By the time of the last change, which no program can set: a file's own time may be the sender's already.
+/// True by the change time, which programs cannot set; the modification time may already be the sender's.
 fn is_old(status: &Status, now: SystemTime) -> bool {
     now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE)
 }
 
-/// A receiver that is alive holds the lock of its file.
+/// Removes a file whose lock is free; a living receiver holds the lock.
 fn remove_if_abandoned(directory: &Directory, name: &OsStr, found: &Status) -> io::Result<()> {
     let file = directory.file(Path::new(name))?;
     let status = status_of(&file)?;

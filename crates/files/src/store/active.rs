@@ -1,4 +1,4 @@
-//! Unfinished files that sessions of this program are writing to.
+//! Partial files in use by sessions of this program.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,36 +8,36 @@ use super::partial::{Found, Id};
 use super::staged::Staged;
 use crate::owner::Owner;
 
-/// The fewest active files of which those that are over are looked for.
+/// Minimum number of entries before ended ones are swept.
 const ACTIVE_SWEPT_MIN: usize = 64;
 
-/// Those which some session of this program is writing to.
+/// Partial files that sessions of this program are writing.
 #[derive(Debug, Default)]
 pub(super) struct ActiveFiles(Mutex<State>);
 
-/// Those which some session of this program is writing to, and some which none is any more.
+/// Partial files in use, and some that are no longer.
 #[derive(Debug, Default)]
 pub(super) struct State {
     slots: BTreeMap<Id, Weak<Slot>>,
-    /// Those which are over are looked for when there are as many: twice what there were, so that each costs the same.
+    /// Number of entries at which the next sweep is due: twice the last result, for constant amortised cost.
     swept_at: usize,
     #[cfg(test)]
     pub(super) passed_through: u64,
 }
 
-/// A file that is being received. Another session of its sender may take it.
+/// File being received, which another session of its sender may take over.
 #[derive(Debug)]
 pub(crate) struct Slot(Mutex<Option<Staged>>);
 
 impl Slot {
-    /// The file, as long as nobody has taken it.
+    /// Locks the file, which is `None` after a takeover.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ActiveFiles {
-    /// Makes a file one that others of its sender's sessions find, if it can be resumed.
+    /// Makes a resumable file visible to its sender's other sessions.
     pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
         let id = staged.keep.as_ref().map(|keep| keep.id.clone());
         let slot = Arc::new(Slot(Mutex::new(Some(staged))));
@@ -47,7 +47,7 @@ impl ActiveFiles {
         slot
     }
 
-    /// Takes a file from the session that writes to it. A sender which was killed is back before its receiver knows that it is gone.
+    /// Takes a file from the session writing it: a killed sender may return before its receiver notices the loss.
     pub(super) fn take_over(&self, id: &Id) -> Option<Staged> {
         let slot = self.state().slots.get(id).and_then(Weak::upgrade)?;
         slot.lock().take()
@@ -57,7 +57,7 @@ impl ActiveFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of `owner`, which may have no journals yet.
+    /// Files of `owner` in use, which may have no journal yet.
     pub(super) fn list(&self, owner: &Owner, now: SystemTime) -> BTreeMap<Id, Found> {
         let wanted = Id::of(owner, b"");
         let slot = |(id, slot): (&Id, &Weak<Slot>)| Some((id.clone(), slot.upgrade()?));

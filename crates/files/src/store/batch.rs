@@ -1,4 +1,4 @@
-//! Files and directories that become durable together.
+//! Files and directories that are flushed together.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,35 +17,35 @@ use super::spellings::Spelling;
 use super::{Made, Store};
 use crate::beneath::{Identity, status_of};
 
-/// Told of a file that would replace another one of its own session.
+/// Reason for refusing a file that would replace another one of its own session.
 const SAME_NAME: &str = "the receiver's file system does not tell its name from that of another file of this transfer (or there are too many \
                          to tell): send it by itself under another name";
 
-/// Something that is confirmed once it is durable.
+/// Item to be confirmed after the flush.
 #[derive(Debug)]
 pub(crate) enum Unpublished {
     /// A file.
     File(Box<Finished>),
-    /// A file that was there already with the same content, which may not be on the disk yet.
+    /// An existing file with the same content, which may not be on the disk yet.
     Unchanged(Box<Existing>),
-    /// A file that was there already, in the place of one with the same content. That is flushed all the same: how long an answer takes
-    /// must not tell which of the two it is.
+    /// An existing foreign file with the same content, and the received one. The latter is flushed all the same: response time must not
+    /// reveal which case it is.
     Adopted(Box<(Existing, Finished)>),
-    /// A directory to which nothing more is written.
+    /// A directory that is complete.
     Directory {
-        /// Its name.
+        /// Name of the directory.
         name: RelativeName,
-        /// The directory that was made, or was there.
+        /// The directory, created or found.
         made: Made,
-        /// The entry that its metadata are from.
+        /// Entry that states its metadata.
         entry: Entry,
     },
-    /// A link that was made, or was there.
+    /// A link, created or found.
     Link,
 }
 
 impl Unpublished {
-    /// Bytes that it takes of the disk's cache.
+    /// Bytes held in the disk cache.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::File(finished) => finished.staged.len(),
@@ -57,18 +57,17 @@ impl Unpublished {
 }
 
 impl Store {
-    /// True if waiting for more would gain nothing, or hold more descriptors than all sessions together may.
+    /// True if further waiting is useless, or would exceed the descriptors permitted over all sessions.
     pub(crate) fn is_crowded(&self) -> bool {
-        // One count is the store's own.
+        // The store itself holds one count.
         !self.options.sync || Arc::strong_count(&self.held) > self.held_max
     }
 
-    /// Flushes the content of all, then gives the files their names and the directories their metadata, in this order, and
-    /// flushes these, with everything else that has `changed`. Only then is anything confirmed: each result says whether the
-    /// one of its place is there, and stays.
+    /// Flushes all content, then names the files and sets the directories' metadata, in this order, and flushes these with everything else
+    /// in `changed`. Results are in the order of the items, and are durable.
     ///
     /// # Errors
-    /// Names could not be flushed: nothing is known of any of them.
+    /// Fails if names could not be flushed: the state of every item is then unknown.
     pub(crate) fn publish(
         &self,
         batch: Vec<Unpublished>,
@@ -89,14 +88,14 @@ impl Store {
                 },
                 Unpublished::Unchanged(existing) => flushed.map(|()| self.confirm(&existing, changed)),
                 Unpublished::Adopted(mut both) => {
-                    // It is its sender's own by now.
+                    // The adopted file now belongs to its sender.
                     both.0.is_linkable = both.1.staged.is_linkable;
                     flushed.map(|()| self.confirm(&both.0, changed))
                 }
                 Unpublished::Link => Ok(()),
                 Unpublished::Directory { name, made, entry } => self.finish_directory(&name, made, &entry, changed),
             });
-            // Hundreds of directories would be as many descriptors.
+            // Flush early: hundreds of directories would hold as many descriptors.
             if changed.is_many() {
                 self.flush_names(changed)?;
             }
@@ -139,7 +138,7 @@ impl Store {
             .unzip();
         let mut results = BTreeMap::new();
         for (place, flushed) in places.into_iter().zip(flush_all(&files, &self.together)) {
-            // Of two the first error counts.
+            // Of two errors the first counts.
             let result = results.entry(place).or_insert(Ok(()));
             if result.is_ok() {
                 *result = flushed;
@@ -149,7 +148,7 @@ impl Store {
     }
 
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {
-        // The file stays open, and so locked, until it has its name: before, it might count as abandoned.
+        // Keep the file open, and so locked, until it has its name: an unlocked one may count as abandoned.
         let mut staged = finished.staged;
         self.note(changed, staged.temporary.place());
         let failed = |error: &io::Error| Failure::from_io("rename the finished file", error);
@@ -177,7 +176,7 @@ impl Store {
         Ok(())
     }
 
-    /// True if a file that is complete may replace what has its name, if anything has.
+    /// True if a complete file may replace the current holder of its name, if any.
     fn replaces(&self, place: &Place, destination: &OsStr) -> bool {
         let replace = &self.options.replace;
         let is_asked =
@@ -185,10 +184,10 @@ impl Store {
         replace.is_always() || (replace.is_possible() && is_asked())
     }
 
-    /// Key of a file or link in a file system that takes different names for the same, if existing files are replaced; else `None`.
+    /// Key of a file or link on a file system that folds names, if existing files may be replaced; else `None`.
     ///
     /// # Errors
-    /// It would replace another one of its own session.
+    /// Fails if it would replace another file of its own session.
     pub(super) fn check_spelling(
         &self,
         place: &Place,

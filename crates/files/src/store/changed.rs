@@ -1,4 +1,4 @@
-//! Directories in which a session has changed names: open until they are flushed, each once.
+//! Directories in which a session has changed names: held open, once each, until they are flushed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,36 +16,35 @@ use super::spellings::{Spellings, folds};
 use crate::beneath::{Directory, Identity};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 
-/// An open directory below the output directory. All work of a session there shares it.
+/// Open directory below the output directory, shared by all work of a session there.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Below the output directory.
+    /// Path below the output directory.
     path: PathBuf,
     identity: Identity,
     directory: Directory,
-    /// True if names that differ by case are the same here, once that is known.
+    /// True if the directory folds case, once known.
     folds: OnceLock<bool>,
-    /// So that the store knows how many there are, of all sessions.
+    /// Counts the descriptors over all sessions.
     _counted: Arc<()>,
 }
 
-/// Directories of a session whose names have changed and are not flushed. Those that were there already are among them: what
-/// made them may have been interrupted before it flushed them.
+/// Directories of a session with unflushed names. Existing ones are included: their creator may have been interrupted before its flush.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
-    /// Place that was used last, because files come directory by directory.
+    /// Directory used last, because files arrive directory by directory.
     last: Option<Arc<Place>>,
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
-    /// Files of the session in directories that take different names for the same.
+    /// Files of the session in directories that fold names.
     pub(super) spellings: Spellings,
-    /// Files of the session which may get further names.
+    /// Files of the session that may get hard links.
     pub(super) linkable: Linkable,
 }
 
 #[derive(Debug)]
 struct Unflushed {
     place: Arc<Place>,
-    /// Opened for reading before its mode was set, which may forbid that.
+    /// Descriptor opened for reading before the final mode, which may forbid that.
     readable: Option<File>,
 }
 
@@ -62,7 +61,7 @@ impl Place {
         &self.path
     }
 
-    /// True if names that differ by case are the same here, as the `name` of the file `identity` shows.
+    /// True if the directory folds case, tested with the `name` of the file `identity`.
     pub(super) fn folds(&self, name: &OsStr, identity: Identity) -> bool {
         *self.folds.get_or_init(|| folds(&self.directory, name, identity))
     }
@@ -73,7 +72,7 @@ impl Place {
 }
 
 impl Changed {
-    /// True if something is to be flushed.
+    /// True if a flush is due.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.unflushed.is_empty()
     }
@@ -83,8 +82,8 @@ impl Changed {
         self.unflushed.len() >= DIRECTORIES_FLUSHED_MAX
     }
 
-    /// The directory that was found at `path`, or the same one if it is open already. It is opened before that is known: its
-    /// name may have passed to another one.
+    /// Directory found at `path`, or the open descriptor of the same one. The found one is opened first: its name may have passed to
+    /// another directory.
     pub(super) fn share(&mut self, path: &Path, found: Directory, counter: &Arc<()>) -> io::Result<Arc<Place>> {
         let identity = found.own_status()?.identity;
         if let Some(last) = self.last.as_ref().filter(|last| last.is(path, identity)) {
@@ -107,7 +106,7 @@ impl Changed {
         Ok(place)
     }
 
-    /// Remembers to flush `place`, by the descriptor `readable` if there is one.
+    /// Schedules a flush of `place`, by the descriptor `readable` if given.
     pub(super) fn note(&mut self, place: &Arc<Place>, readable: Option<File>) {
         let key = (place.path.clone(), place.identity);
         let unflushed =
@@ -123,20 +122,20 @@ impl Changed {
 }
 
 impl Store {
-    /// As [`Changed::share`], with an error for people.
+    /// Directory as by [`Changed::share`], with an error for display.
     pub(super) fn share(&self, path: &Path, found: Directory, changed: &mut Changed) -> Result<Arc<Place>, Failure> {
         let shared = changed.share(path, found, &self.held);
         shared.map_err(|error| Failure::from_io("look up its directory", &error))
     }
 
-    /// Remembers that names in `place` have changed, or may not be on the disk.
+    /// Records that names in `place` have changed, or may be unflushed.
     pub(super) fn note(&self, changed: &mut Changed, place: &Arc<Place>) {
         if self.options.sync {
             changed.note(place, None);
         }
     }
 
-    /// Flushes the names in all that has changed. Each directory takes a second descriptor for it, so some are done at a time.
+    /// Flushes the names in all changed directories, in groups, since each takes a second descriptor.
     pub(crate) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
         changed.last = None;
         let mut left: Vec<Unflushed> = std::mem::take(&mut changed.unflushed).into_values().collect();
@@ -157,6 +156,6 @@ impl Store {
 
 #[cfg(test)]
 thread_local! {
-    /// Directories that were flushed together.
+    /// Groups of directories that were flushed together.
     pub(super) static FLUSHED: std::cell::RefCell<Vec<Vec<PathBuf>>> = const { std::cell::RefCell::new(Vec::new()) };
 }

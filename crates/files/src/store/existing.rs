@@ -1,7 +1,7 @@
-//! A file that has the name of one that comes.
+//! Existing file under the name of a received one.
 //!
-//! A sender learns what is in it only if the same key has stored it, or the user lets every sender ask. Any other file is *foreign*: no
-//! answer depends on its content, length, time or mode, and nothing that takes time does.
+//! A sender learns its content only if the same key stored it, or the user allows questions of all senders. Any other file is *foreign*: no
+//! answer and no response time depends on its content, length, time or mode.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -22,35 +22,35 @@ use super::{Store, mtime};
 use crate::beneath::{Kind, is_sender, set_metadata, set_sender, status_of};
 use crate::owner::Owner;
 
-/// A regular file of the receiver, open for reading.
+/// Regular file of the receiver, open for reading.
 #[derive(Debug)]
 pub(crate) struct Existing {
     pub(super) file: File,
     pub(super) place: Arc<Place>,
-    /// Its last component.
+    /// Last component of its name.
     pub(super) name: OsString,
     pub(super) key: FileKey,
     len: u64,
-    /// True if it is its sender's own, and may get further names in this session.
+    /// True if it belongs to its sender and may get hard links in this session.
     pub(super) is_linkable: bool,
-    /// So that the store knows how many there are, of all sessions.
+    /// Counts the descriptors over all sessions.
     _counted: Arc<()>,
 }
 
-/// Fate of a file that has come as a whole.
+/// Result of a completely received file.
 #[derive(Debug)]
 pub(crate) enum Completed {
-    /// It gets its name.
+    /// The file gets its name.
     New(Box<Finished>),
-    /// Its sender has stored the same before: that stays, untouched.
+    /// Its sender had stored the same content before, which stays untouched.
     Unchanged(Box<Existing>),
-    /// A foreign file is the same and is its sender's from now on. The sender is told the same as of a new one, and no sooner.
+    /// A foreign file has the same content, and now belongs to the sender too. The sender gets the answer of a new file, at the same time.
     Adopted(Box<(Existing, Finished)>),
 }
 
 impl Store {
-    /// The regular file `name`, if one is there which `owner` may know, which may turn out to be the same as one that takes at least
-    /// the entry says, and which is not to be replaced anyway.
+    /// The regular file `name`, if `owner` may know it, it may turn out equal to an entry of at least the stated length, and it would not
+    /// be replaced anyway.
     pub(crate) fn existing(
         &self,
         owner: Option<&Owner>,
@@ -67,12 +67,12 @@ impl Store {
         (may_be_same && !replace.permits(name.path())).then_some(existing)
     }
 
-    /// True if `owner` may learn its content.
+    /// True if `owner` may learn the file's content.
     pub(super) fn is_known(&self, existing: &Existing, owner: Option<&Owner>) -> bool {
         self.options.allow_update || owner.is_some_and(|owner| is_sender(&existing.file, owner.as_str()))
     }
 
-    /// The regular file `name`, if one is there.
+    /// Opens the regular file `name`, if there is one.
     pub(super) fn regular(&self, name: &RelativeName, changed: &mut Changed) -> Option<Existing> {
         let (place, last) = self.place(name, changed).ok()?;
         self.regular_in(&place, last, name)
@@ -80,7 +80,7 @@ impl Store {
 
     fn regular_in(&self, place: &Arc<Place>, last: &OsStr, name: &RelativeName) -> Option<Existing> {
         let directory = place.directory();
-        // Opening anything else could wait, or do something to a device.
+        // Opening another kind could block, or affect a device.
         if directory.status(last).ok()?.kind != Kind::File {
             return None;
         }
@@ -99,7 +99,7 @@ impl Store {
         })
     }
 
-    /// Decides about a file that is whole and verified, and may replace what has its name.
+    /// Decides about a verified file that may replace the current holder of its name.
     pub(super) fn complete(&self, finished: Finished, name: &RelativeName, entry: &Entry, over: &Over) -> Completed {
         let staged = &finished.staged;
         let (place, destination, sender) = (staged.temporary.place(), &staged.destination, staged.sender.as_ref());
@@ -114,7 +114,7 @@ impl Store {
         match existing {
             Some(existing) if self.is_known(&existing, sender) => {
                 let is_same = self.is_same_known(&existing, staged, entry, over);
-                // Without `finished` the temporary file is removed.
+                // Dropping `finished` removes the temporary file.
                 let existing = existing.for_entry(sender, entry);
                 if is_same { Completed::Unchanged(Box::new(existing)) } else { Completed::New(Box::new(finished)) }
             }
@@ -144,11 +144,10 @@ impl Store {
             })
     }
 
-    /// Makes a foreign file one of `sender`, as if it had been replaced. False where that cannot be done without a trace: then it is
-    /// replaced.
+    /// Gives a foreign file to `sender`, as if it had been replaced. False where that would be visible: the file is then replaced.
     fn adopt(&self, existing: &Existing, sender: Option<&Owner>, entry: &Entry) -> bool {
         let adopt = || {
-            // With a second name it is also another file, which stays foreign.
+            // A file with another hard link stays foreign.
             let own = existing.place.directory().own_file(&existing.name)?;
             if status_of(&own)?.identity != status_of(&existing.file)?.identity {
                 return Ok(false);
@@ -163,14 +162,14 @@ impl Store {
         })
     }
 
-    /// True if a file that may be replaced has the mode and time of the entry, or has got them now.
+    /// True if a replaceable file has the entry's mode and time, or has just got them.
     pub(super) fn has_metadata_of(&self, existing: &Existing, entry: &Entry) -> Result<bool, Failure> {
         let failed = |error| Failure::from_io("set the time and mode of the file that exists", &error);
         let status = status_of(&existing.file).map_err(failed)?;
         if status.mode == self.mode(entry) && existing.has_mtime(entry).map_err(failed)? {
             return Ok(true);
         }
-        // With a second name it is also another file, whose metadata are not ours to set.
+        // A file with another hard link keeps its metadata.
         let Ok(own) = existing.place.directory().own_file(&existing.name) else { return Ok(false) };
         if status_of(&own).map_err(failed)?.identity != status.identity {
             return Ok(false);
@@ -180,9 +179,9 @@ impl Store {
     }
 }
 
-/// The foreign file in the place of one that has come, if its content is the same. As much is read whatever it is: else the time until
-/// the answer would tell its length. It is read once the other has come as a whole, and is replaced if it differs, so nothing can be
-/// asked about it twice.
+/// Foreign file under the name of a received one, if its content is equal. The same amount is read in any case: otherwise the response time
+/// would reveal its length. It is read after the other has arrived completely, and is replaced if it differs, so no second question about
+/// it is possible.
 fn foreign_that_is_same(existing: Option<Existing>, staged: &Staged, over: &Over) -> Option<Existing> {
     let existing = existing.filter(|existing| existing.len == staged.len());
     let file = existing.as_ref().map_or(&staged.file, |existing| &existing.file);
@@ -191,13 +190,13 @@ fn foreign_that_is_same(existing: Option<Existing>, staged: &Staged, over: &Over
 }
 
 impl Existing {
-    /// As what an entry of `owner` may turn out to be.
+    /// View of the file as the possible result of an entry of `owner`.
     pub(super) fn for_entry(self, owner: Option<&Owner>, entry: &Entry) -> Self {
         let is_own = || owner.is_some_and(|owner| is_sender(&self.file, owner.as_str()));
         Self { is_linkable: entry.has_more_names() && is_own(), ..self }
     }
 
-    /// To read it.
+    /// Handle for reading.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -207,26 +206,26 @@ impl Existing {
         &self.key
     }
 
-    /// Bytes of content.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// True if its content has the time of the entry.
+    /// True if its modification time is the entry's.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(super) fn has_mtime(&self, entry: &Entry) -> io::Result<bool> {
         let status = status_of(&self.file)?;
         Ok((status.mtime_s, status.mtime_ns) == (entry.mtime_s, entry.mtime_ns))
     }
 
-    /// True if it has this length and BLAKE3 hash, if all bytes of the other were `received`. Else it is not read: a few bytes
-    /// of a sender would cost the reading of the longest file here, as often as it likes. The answer comes only from the
-    /// whole: a sender that was told of the first difference could find out the content of a file byte by byte.
+    /// True if length and BLAKE3 hash match, and all bytes of the other were `received`. Otherwise the file is not read: a few bytes could
+    /// make the receiver read its longest file, repeatedly. The answer covers the whole: a sender that learnt the first difference could
+    /// find out the content byte by byte.
     ///
     /// # Errors
-    /// Those of the file system; the session is over.
+    /// Passes on errors of the file system, and fails if the session is over.
     pub(crate) fn is_identical(
         &self,
         received: u64,

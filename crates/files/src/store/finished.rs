@@ -1,13 +1,13 @@
-//! A file that has come as a whole.
+//! Completely received file.
 
 use std::sync::Arc;
 
 use super::staged::Staged;
 
-/// A file that is whole and verified and only lacks its name. Dropping it removes it.
+/// Verified file that only lacks its name. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(super) staged: Staged,
-    /// So that the store knows how many there are, of all sessions.
+    /// Counts the descriptors over all sessions.
     pub(super) _counted: Arc<()>,
 }

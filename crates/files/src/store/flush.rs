@@ -1,9 +1,8 @@
-//! Flushes of files, together where that is cheaper.
+//! Flushing of files, together where that is cheaper.
 //!
-//! Flushing a file costs the disk one or two writes of its own, however small the file is; files that are flushed together
-//! share them. With several files, the whole file system is flushed (`syncfs`), which also waits for what other programs have
-//! written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it is
-//! worth, each is flushed by itself, several at the same time.
+//! Flushing a file costs the disk one or two writes, however small the file; files flushed together share them. For several files, the
+//! whole file system is flushed (`syncfs`), which also waits for other programs' writes. If that fails, is not known to reach the disk and
+//! report errors, or was too slow recently, each file is flushed alone, several in parallel.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,13 +14,13 @@ use std::time::{Duration, Instant};
 use crate::beneath::{flush_file_system, status_of};
 use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
 
-/// Decides if file systems are flushed as a whole. A flush that took longer than those of its files would have (other
-/// programs write much to the file system) stops that for a number of flushes, which doubles each time.
+/// Decision to flush whole file systems. A flush slower than flushing each file (other programs write much) suspends that for a number of
+/// flushes, doubled each time.
 #[derive(Debug, Default)]
 pub(super) struct Together {
-    /// Flushes until it is tried again.
+    /// Flushes left before the next attempt.
     left: AtomicUsize,
-    /// Number of flushes without it after the next slow one.
+    /// Length of the next suspension, in flushes.
     pause: AtomicUsize,
 }
 
@@ -49,7 +48,7 @@ impl Together {
     }
 }
 
-/// Flushes all `files`, and returns the results in their order.
+/// Flushes all `files`; results are in their order.
 pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<()>> {
     let mut file_systems: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
     for (place, file) in files.iter().enumerate() {
@@ -58,7 +57,7 @@ pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<
     }
     let mut results = BTreeMap::new();
     for (device, places) in file_systems {
-        // The first was opened first, and so is told of errors of all.
+        // The file opened first reports the errors of all.
         let is_flushed = device.is_some()
             && places.len() >= FLUSHED_TOGETHER_MIN
             && together.is_due()
@@ -69,7 +68,7 @@ pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<
     results.into_values().collect()
 }
 
-/// Flushes the files at `places`, each by itself and several at the same time; returns the results in the order of `places`.
+/// Flushes the files at `places` one by one, several in parallel; results are in the order of `places`.
 fn flush_each(places: &[usize], files: &[&File]) -> Vec<io::Result<()>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(BTreeMap::new());
@@ -84,7 +83,7 @@ fn flush_each(places: &[usize], files: &[&File]) -> Vec<io::Result<()>> {
     let helpers = places.len().min(FLUSHES_AT_ONCE_MAX).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            // Without more threads this one does it all.
+            // Without additional threads, this one does all the work.
             if std::thread::Builder::new().name("flush files".to_owned()).spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -118,7 +117,7 @@ mod tests {
         assert_eq!(pauses(), *FLUSH_PAUSE.start());
     }
 
-    /// One file that cannot be flushed is among many that can: each has its own result, in order.
+    /// One file that fails to flush among many: each has its own result, in order.
     #[cfg(unix)]
     #[test]
     fn results_are_those_of_each_file_however_many() {
@@ -126,7 +125,7 @@ mod tests {
         for count in [1, FLUSHED_TOGETHER_MIN, 100] {
             let files: Vec<File> = (0..count)
                 .map(|number| match number {
-                    // A device takes bytes, and is not flushed.
+                    // The device accepts bytes, but cannot be flushed.
                     2 => File::options().write(true).open("/dev/null").unwrap(),
                     _ => File::create(here.path().join(number.to_string())).unwrap(),
                 })

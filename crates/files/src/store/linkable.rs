@@ -1,4 +1,4 @@
-//! Files of a session which may get further names, since the session has stored or confirmed them as its sender's own.
+//! Files of a session that may get hard links, since the session stored or confirmed them as its sender's own.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,19 +8,19 @@ use crate::limits::HARD_LINKED_FILES_MAX;
 
 const HASH_BYTES: usize = 16;
 
-/// Each by a hash of its name and its number, so that neither another file of the name nor the same file by another name is one of them.
+/// Hashes of name and inode, so that neither another file of the name nor another name of the file matches.
 #[derive(Debug, Default)]
 pub(super) struct Linkable(BTreeSet<[u8; HASH_BYTES]>);
 
 impl Linkable {
-    /// A file was stored. Those beyond [`HARD_LINKED_FILES_MAX`] are not remembered, and get no further name.
+    /// Adds a stored file. Those beyond [`HARD_LINKED_FILES_MAX`] get no hard links.
     pub(super) fn insert(&mut self, path: &Path, identity: Identity) {
         if self.0.len() < HARD_LINKED_FILES_MAX {
             self.0.insert(hash(path, identity));
         }
     }
 
-    /// True if this is the file which was stored under this name.
+    /// True if this file was stored under this name.
     pub(super) fn has(&self, path: &Path, identity: Identity) -> bool {
         self.0.contains(&hash(path, identity))
     }

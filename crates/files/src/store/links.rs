@@ -1,7 +1,7 @@
-//! Links: symbolic ones that lead inside of their tree, and further names of files which the same session has stored.
+//! Links: symbolic ones that stay inside their tree, and hard links to files of the same session.
 //!
-//! They are made when all files of the session are stored, so that no file of it could come through one. Each is made in an open directory that
-//! was reached without following links.
+//! Links are created after all files of the session, so that no file is written through one. Each is created in an open directory that was
+//! reached without following links.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,45 +22,45 @@ use crate::beneath::{Directory, Identity, Kind, lacks_links, status_of};
 use crate::limits::{LINK_HOPS_MAX, LINK_STEPS_MAX};
 use crate::owner::Owner;
 
-/// Told of a link to a file that is not one of its session.
+/// Failure for a hard link to a file of another session.
 const NOT_STORED: &str = "the file that it is another name of was not stored in this session, or is not this sender's: see what failed besides, and \
                           send again";
 
-/// The directory in which links are being made. Dropping it gives it the time and the mode which it had before, also when a session breaks.
+/// Directory in which links are being created. Dropping it restores its time and mode, also when a session breaks.
 #[derive(Debug)]
 pub(crate) struct LinkDirectory {
     place: Arc<Place>,
-    /// Nothing of the output directory itself, which no sender describes.
+    /// Previous time and mode; `None` for the output directory itself, which no sender describes.
     before: Option<(FileTime, OpenDirectory)>,
 }
 
-/// Holder of the name of a link that comes.
+/// Current holder of a link's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
     /// The same link.
     Same,
-    /// Something that may be replaced.
+    /// An entry that may be replaced.
     Other,
 }
 
 impl Store {
-    /// True if links can be made safely: that takes descriptors of directories.
+    /// True if links can be created safely, which needs directory descriptors.
     pub(crate) fn keeps_links(&self) -> bool {
         cfg!(unix)
     }
 
-    /// Makes a symbolic link, unless it is there. `within` is the directory in which the last link was made.
+    /// Creates a symbolic link, unless it exists. `within` is the last link's directory.
     ///
     /// # Errors
-    /// Why it is not made.
+    /// Fails if the link is not created.
     pub(crate) fn make_symbolic_link(
         &self,
         (name, link): (&RelativeName, &Link),
         within: &mut Option<LinkDirectory>,
         changed: &mut Changed,
     ) -> Result<Confirmed, Failure> {
-        // Its directory first: a walk from a directory that is a link would be one from elsewhere.
+        // Open the directory first: starting at a link would lead elsewhere.
         let (place, last) = self.place(name, changed)?;
         let target = self.check_target(name, link)?;
         let there = self.there(name, (place.directory(), last), (link, target))?;
@@ -73,17 +73,16 @@ impl Store {
         let ((), temporary) = made.map_err(|error| not_made(&error))?;
         self.date(&place, temporary.name(), link);
         let made = place.directory().status(temporary.name()).map_err(|error| not_made(&error))?;
-        // It has its time by then: a session that breaks in between leaves nothing which the next one would not know again.
+        // The time is set first: a session that breaks here leaves nothing that the next one would not recognise.
         let named = self.name_link(temporary, made.identity, last, there == There::Other, changed);
         self.note(changed, &place);
         named.map(|()| Confirmed::Stored)
     }
 
-    /// Gives the file `first`, which has to be one of this session, the further name `name`, unless it has it. `within` is as in
-    /// [`Store::make_symbolic_link`].
+    /// Creates the hard link `name` to the file `first` of this session, unless it exists. `within` is as in [`Store::make_symbolic_link`].
     ///
     /// # Errors
-    /// Why it does not get the name.
+    /// Fails if the link is not created.
     pub(crate) fn make_hard_link(
         &self,
         (name, first): (&RelativeName, &RelativeName),
@@ -95,7 +94,7 @@ impl Store {
         let file = from.directory().status(from_last).map_err(|_| not_stored())?;
         let (place, last) = self.place(name, changed)?;
         let is_own = file.kind == Kind::File && changed.linkable.has(first.path(), file.identity);
-        // The sender must not learn if two names of others' files are those of one.
+        // The sender must not learn whether two foreign names are hard links of one file.
         if !is_own && !self.options.allow_update {
             return Err(not_stored());
         }
@@ -107,7 +106,7 @@ impl Store {
         if !is_own {
             return Err(not_stored());
         }
-        // A further name would keep a program that runs with its owner's rights after that owner has removed it.
+        // A hard link would preserve a set-user-id program after its owner removes it.
         if file.mode & 0o7000 != 0 {
             let sentence = "the file that it is another name of runs with its owner's rights at the receiver, and gets no further name";
             return Err(Failure::new(FailureCode::Permission, sentence));
@@ -116,16 +115,16 @@ impl Store {
         let made =
             Temporary::make(&place, |directory, temporary| from.directory().add_name(from_last, directory, temporary));
         let ((), temporary) = made.map_err(|error| not_made(&error))?;
-        // Another file may have had the name of the verified one when the link was made: its rename checks the identity.
+        // Another file may have had the verified name when the link was created: the rename checks the identity.
         let named = self.name_link(temporary, file.identity, last, there == There::Other, changed);
         self.note(changed, &place);
         named.map(|()| Confirmed::Stored)
     }
 
-    /// True if a link is there already, as far as `owner` may know; nothing is made. `first` is the file of a hard link.
+    /// True if the link exists, as far as `owner` may know; nothing is created. `first` is the file of a hard link.
     ///
     /// # Errors
-    /// The failure that making it would end with, as far as that can be known.
+    /// Returns the failure that creating the link would have, as far as known.
     pub(crate) fn would_link(
         &self,
         (name, link): (&RelativeName, &Link),
@@ -135,7 +134,7 @@ impl Store {
     ) -> Result<bool, Failure> {
         self.would_store(name, false)?;
         let target = if first.is_none() { Some(self.check_target(name, link)?) } else { None };
-        // Its directory would be made.
+        // The directory would be created.
         let Ok((directory, last)) = self.parent(name) else { return Ok(false) };
         let there = match (target, first) {
             (Some(target), _) => self.there(name, (&directory, last), (link, target))?,
@@ -151,8 +150,7 @@ impl Store {
         Ok(there == There::Same)
     }
 
-    /// Returns the target of a symbolic link if that stays inside the link's tree, both by its text and when the links that exist there
-    /// are followed.
+    /// Target of a symbolic link, if it stays inside the link's tree, both as text and with existing links followed.
     fn check_target<'a>(&self, name: &RelativeName, link: &'a Link) -> Result<&'a OsStr, Failure> {
         let refused =
             |sentence: String| Failure::new(FailureCode::Name, format!("the receiver refuses the link: {sentence}"));
@@ -166,7 +164,7 @@ impl Store {
         }
     }
 
-    /// Walks where a link would lead. Links that are there already, of whoever made them, may lead anywhere.
+    /// Resolves a link's target. Existing links, whoever created them, may lead anywhere.
     fn leads_inside(&self, name: &RelativeName, target: &OsStr) -> io::Result<bool> {
         let mut components = name.components();
         let tree = components.next().unwrap_or_default();
@@ -183,7 +181,7 @@ impl Store {
                 continue;
             }
             let path: PathBuf = std::iter::once(tree).chain(reached.iter().map(OsString::as_os_str)).collect();
-            // A directory that does not exist holds no link that could lead outside.
+            // A missing directory contains no link to the outside.
             let directory = match self.root.directory(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 directory => directory?,
@@ -196,7 +194,7 @@ impl Store {
                 Ok(Kind::Link) => {
                     hops += 1;
                     if hops > LINK_HOPS_MAX {
-                        // The system follows no more either.
+                        // The system follows no more links either.
                         return Ok(true);
                     }
                     let next = directory.link_target(&component)?;
@@ -212,8 +210,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Holder of the name of a symbolic link. The maker of a link is unknown, so only a sender that knows its time, too, learns that it is the
-    /// same, unless every sender may ask.
+    /// Current holder of a symbolic link's name. A link's creator is unknown, so only a sender that also knows its time learns that it is
+    /// equal, unless every sender may ask.
     fn there(
         &self,
         name: &RelativeName,
@@ -229,7 +227,7 @@ impl Store {
         if is_same() == Some(true) { Ok(There::Same) } else { self.there_of_unknown(name, directory, last) }
     }
 
-    /// Holder of the further name of the file `first`.
+    /// Current holder of the name of a hard link to `first`.
     fn there_of(
         &self,
         name: &RelativeName,
@@ -242,7 +240,7 @@ impl Store {
         }
     }
 
-    /// Holder of a name that is not known to have the same file or link: nothing, or something that may be replaced.
+    /// Current holder of a name not known to have the same file or link: none, or a replaceable one.
     fn there_of_unknown(&self, name: &RelativeName, directory: &Directory, last: &OsStr) -> Result<There, Failure> {
         match directory.status(last).map(|status| status.kind) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
@@ -255,8 +253,7 @@ impl Store {
         }
     }
 
-    /// Begins to make links in `place`, the directory of `name`, if it is another one than the last: its time is remembered, and its owner gets
-    /// the right to write to it.
+    /// Starts creating links in `place`, the directory of `name`, if it differs from the last one: saves its time, and makes it writable.
     fn enter(
         &self,
         name: &RelativeName,
@@ -268,7 +265,7 @@ impl Store {
         if within.as_ref().is_some_and(is_same) {
             return Ok(());
         }
-        // The last one gets its time before this one's is read: they may be the same by another name.
+        // Restore the last directory before reading this one's time: they may be the same.
         *within = None;
         let status = place.directory().own_status().map_err(|error| Failure::from_io("look it up", &error))?;
         let mut before = None;
@@ -287,12 +284,12 @@ impl Store {
     fn date(&self, place: &Place, name: &OsStr, link: &Link) {
         let mtime = FileTime::from_unix_time(link.mtime_s, link.mtime_ns);
         if let Err(error) = place.directory().set_link_mtime(name, mtime) {
-            // Without it the link is made again where it would have been known to be unchanged.
+            // Without the time, an unchanged link may be created again.
             tracing::debug!(%error, "a symbolic link has the time at which it was made");
         }
     }
 
-    /// Gives a link its name, in place of what has it if it may be replaced.
+    /// Names a link, replacing the current holder if permitted.
     fn name_link(
         &self,
         mut temporary: Temporary,
@@ -321,7 +318,7 @@ impl Drop for LinkDirectory {
     }
 }
 
-/// Components that the system would look up, one after the other.
+/// Components in the order in which the system would look them up.
 fn components_of(target: &OsStr) -> VecDeque<OsString> {
     let all = target.as_encoded_bytes().split(|byte| *byte == b'/');
     let named = all.filter(|component| !matches!(*component, b"" | b"."));
@@ -331,7 +328,7 @@ fn components_of(target: &OsStr) -> VecDeque<OsString> {
 fn not_made(error: &io::Error) -> Failure {
     if lacks_links(error) {
         let sentence =
-            "the receiver's file system takes no such link there: send it without --links, or to another --output";
+            "the receiver's file system supports no such link: send the target as a file, or to another file system";
         return Failure::new(FailureCode::FileSystem, sentence);
     }
     Failure::from_io("make the link", error)
@@ -344,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    /// FAT answers so, and so do many file systems of other machines.
+    /// FAT and many network file systems give this error.
     #[test]
     fn a_file_system_without_links_is_told_from_one_that_is_full_or_forbids_it() {
         for (number, code) in [
@@ -360,7 +357,7 @@ mod tests {
             let failure = not_made(&number.into());
             assert_eq!(failure.code, code, "{number}");
             let lacks = matches!(number, Errno::PERM | Errno::NOSYS | Errno::MLINK);
-            assert_eq!(failure.sentence.contains("without --links"), lacks, "{number}");
+            assert_eq!(failure.sentence.contains("supports no such link"), lacks, "{number}");
         }
     }
 }

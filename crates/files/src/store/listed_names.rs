@@ -1,26 +1,26 @@
-//! Names of a sender's directory, as they came: in order.
+//! Names of a sender's directory, in order of arrival, which is sorted.
 
 use crate::limits::LISTING_BYTES_HELD_MAX;
 
-/// Sorted names, one behind the other in one piece of memory.
+/// Sorted names, stored contiguously.
 #[derive(Debug, Default)]
 pub(super) struct ListedNames {
     bytes: Vec<u8>,
     ends: Vec<u32>,
-    /// Names that others were compared with.
+    /// Number of comparisons.
     #[cfg(test)]
     compared: std::sync::atomic::AtomicU64,
 }
 
 impl ListedNames {
-    /// Adds one that is behind all others.
+    /// Appends a name greater than all others.
     pub(super) fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
-        // They are let go long before that.
+        // The limit on names is reached long before.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
-    /// True if there are as many as may be held.
+    /// True if the limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() + self.ends.len() * size_of::<u32>() >= LISTING_BYTES_HELD_MAX
     }
@@ -74,7 +74,7 @@ mod tests {
             let (mut moved, mut capacity) = (0, 0);
             while names.len() < count && !names.is_full() {
                 names.push(format!("{:08}", 2 * names.len() + 1).as_bytes());
-                // A buffer that grows is moved as a whole, and doubles then.
+                // A growing buffer is moved, and doubles.
                 if names.bytes.capacity() > capacity {
                     (moved, capacity) = (moved + names.bytes.len(), names.bytes.capacity());
                 }

@@ -1,4 +1,4 @@
-//! Directories in which some session is storing, so that no other one deletes them, or takes the right to write to them.
+//! Directories in use by sessions, which other sessions must neither delete nor make read-only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::opened_up::OpenedUp;
 use crate::beneath::Identity;
 
-/// The directories that sessions have open.
+/// Directories that sessions have open.
 #[derive(Debug, Default)]
 pub(super) struct OpenDirectories(Mutex<BTreeMap<Identity, Open>>);
 
 #[derive(Debug, Default)]
 struct Open {
     sessions: usize,
-    /// One to which its owner may write for as long.
+    /// Writable state to be reverted at the end.
     opened_up: Option<OpenedUp>,
 }
 
-/// A directory in which a session is storing. Dropping it says that it is done.
+/// Directory in use by a session, until dropped.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     all: Arc<OpenDirectories>,
@@ -25,13 +25,13 @@ pub(super) struct OpenDirectory {
 }
 
 impl OpenDirectories {
-    /// A session stores in this directory until the result is dropped.
+    /// Marks this directory as in use until the result is dropped.
     pub(super) fn open(self: &Arc<Self>, identity: Identity) -> OpenDirectory {
         self.lock().entry(identity).or_default().sessions += 1;
         OpenDirectory { all: Arc::clone(self), identity }
     }
 
-    /// True if some session stores in it.
+    /// True if some session uses the directory.
     pub(super) fn has(&self, identity: Identity) -> bool {
         self.lock().contains_key(&identity)
     }
@@ -42,7 +42,7 @@ impl OpenDirectories {
 }
 
 impl OpenDirectory {
-    /// It was made writable, and gets its mode back when no session stores in it any more.
+    /// Takes charge of a directory made writable: its mode is restored when no session uses it.
     pub(super) fn keep(&self, opened_up: OpenedUp) {
         match self.all.lock().get_mut(&self.identity) {
             Some(open) if open.opened_up.is_none() => open.opened_up = Some(opened_up),
@@ -51,7 +51,7 @@ impl OpenDirectory {
         }
     }
 
-    /// It has another mode now.
+    /// Drops the saved mode, because another mode has been set.
     pub(super) fn forget_mode(&self) {
         if let Some(opened_up) = self.all.lock().get_mut(&self.identity).and_then(|open| open.opened_up.take()) {
             opened_up.forget();
@@ -65,7 +65,7 @@ impl Drop for OpenDirectory {
         if let Some(open) = all.get_mut(&self.identity) {
             open.sessions -= 1;
             if open.sessions == 0 {
-                // It gets its mode back before another session looks at that.
+                // Restore the mode before another session reads it.
                 all.remove(&self.identity);
             }
         }

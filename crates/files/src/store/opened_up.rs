@@ -1,7 +1,7 @@
-//! Directories that are there and to which their owner, this user, may not write: he gets that right while something is stored in them.
+//! Existing directories without write permission of their owner, this user: made writable while something is stored in them.
 //!
-//! A tree may have directories of mode 0555 (the module cache of Go has only these), and nothing could be stored in them a second time. `rsync`
-//! does the same.
+//! A tree may have directories of mode 0555 (such as Go's module cache), in which nothing could be stored a second time. `rsync` does the
+//! same.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,21 +13,21 @@ use dfcp_framing::names::RelativeName;
 use super::Store;
 use crate::beneath::{Directory, Identity, Status};
 
-/// A directory to which its owner may write as long as this exists. Dropping it gives the directory its mode back, also when a session breaks.
-/// (A receiver that is killed leaves it as it is.)
+/// Directory that is writable while this value exists. Dropping it restores the mode, also when a session breaks. (After a kill, the
+/// directory stays writable.)
 #[derive(Debug)]
 pub(super) struct OpenedUp {
-    /// The output directory. Its descriptor serves all, as there may be many.
+    /// Output directory; one descriptor serves all, as there may be many.
     root: std::sync::Arc<Directory>,
     path: PathBuf,
     identity: Identity,
-    /// Before.
+    /// Previous mode.
     mode: u32,
     is_settled: bool,
 }
 
 impl Store {
-    /// Lets its owner write to the directory `last` in `parent`, if that is this user, who may not yet.
+    /// Makes the directory `last` in `parent` writable, if this user owns it and lacks write permission.
     pub(super) fn open_up(
         &self,
         name: &RelativeName,
@@ -49,7 +49,7 @@ impl Store {
 }
 
 impl OpenedUp {
-    /// It has another mode now.
+    /// Drops the saved mode, because another mode has been set.
     pub(super) fn forget(mut self) {
         self.is_settled = true;
     }

@@ -1,8 +1,8 @@
-//! Unfinished files that can be resumed: a file under a reserved name where it is to be, and a journal beside the others' in one
-//! directory of the output directory.
+//! Partial files that can be resumed: a file under a reserved name in its target directory, and a journal in a common directory of the
+//! output directory.
 //!
-//! Both names follow from the sender's key and the file's name, so nobody else's are found, and a journal's begins with what follows from
-//! the key alone, so that a sender's are found without reading others'. While a receiver writes to the file it holds its lock.
+//! Both names derive from the sender's key and the file's name, so no sender finds another's; a journal's name begins with a part derived
+//! from the key alone, so that one sender's are found without reading others. A receiver holds the file's lock while writing to it.
 
 mod claims;
 mod journal;
@@ -32,46 +32,46 @@ use crate::limits::{
 };
 use crate::owner::Owner;
 
-/// Directory of the journals, below the output directory. No sender can name it.
+/// Directory of the journals, below the output directory. Senders cannot use its name.
 const JOURNALS: &str = ".dfcp-journals.part";
 const JOURNAL_SUFFIX: &str = ".journal";
-/// Digits of an [`Id`] which stand for the sender, and for the file.
+/// Digits of an [`Id`] for the sender; the next constant counts those for the file.
 const SENDER_DIGITS: usize = 16;
 const FILE_DIGITS: usize = 32;
-/// The unfinished files of an output directory.
+/// Partial files of an output directory.
 #[derive(Debug)]
 pub struct Partials {
     root: Directory,
     sync: bool,
     claims: Claims,
     table: Table,
-    /// Journals that were opened.
+    /// Number of journals opened.
     #[cfg(test)]
     visited: std::sync::atomic::AtomicU64,
 }
 
-/// Identifier of an unfinished file, part of its names: digits that follow from its sender, and those which follow from its name, too.
+/// Identifier of a partial file and part of its names: digits derived from the sender, then digits derived from sender and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(String);
 
-/// An unfinished file that was found.
+/// Partial file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its sender, name, length and time.
+    /// Sender, name, length and time.
     pub file: UnfinishedFile,
-    /// Length of the part that is there, bytes.
+    /// Length of the stored part, bytes.
     pub offset: u64,
-    /// Space that it takes of the disk, bytes, if it has no holes.
+    /// Disk space if it has no holes, bytes.
     pub bytes: u64,
-    /// True while some receiver is writing to it.
+    /// True while a receiver is writing to it.
     pub is_active: bool,
     /// True if another session of its sender may resume it.
     pub is_free: bool,
-    /// Time of the last change of anything about it.
+    /// Time of its last change, of content or metadata.
     pub changed: SystemTime,
 }
 
-/// State that makes an unfinished file resumable. Dropping it removes its journal, unless it was kept.
+/// State that makes a partial file resumable. Dropping it removes the journal, unless it was kept.
 #[derive(Debug)]
 pub(super) struct Keep {
     partials: Arc<Partials>,
@@ -79,37 +79,37 @@ pub(super) struct Keep {
     pub(super) file: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
     has_lost: Arc<AtomicBool>,
-    /// The first part whose chaining value is not written down.
+    /// First part whose chaining value is not in the journal.
     next_span: usize,
-    /// Length that is written down or on its way there, bytes.
+    /// Length in the journal or in a pending record, bytes.
     offset: u64,
     recorded: Arc<Mutex<Recorded>>,
-    /// Bytes that its sender is charged for it.
+    /// Bytes charged to its sender.
     claimed_bytes: u64,
     is_kept: bool,
 }
 
-/// Extent of what the journal of a file says.
+/// Extent of a file's journal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     offset: u64,
-    /// The first part whose chaining value is not in it.
+    /// First part whose chaining value is not in the journal.
     next_span: usize,
 }
 
-/// State of the journal of a file.
+/// Writer state of a file's journal.
 #[derive(Debug)]
 enum Recorder {
-    /// There is none.
+    /// There is no journal.
     Missing,
-    /// There is one to which nothing can be added, and which still holds.
+    /// The journal is valid but cannot be appended to.
     Earlier,
     Open(Journal),
-    /// The file has its name, or is given up: nothing is to be written any more.
+    /// The file has its name or is given up: nothing more is written.
     Closed,
 }
 
-/// Record about a file, which is written down once its content is on the disk.
+/// Journal record, written once the content is on the disk.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     partials: Arc<Partials>,
@@ -118,18 +118,18 @@ pub(crate) struct Checkpoint {
     place: Arc<Place>,
     identity: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
-    /// Set if the content could not be flushed: the system tells a descriptor of that once.
+    /// Set after a failed flush: the system reports that only once per descriptor.
     has_lost: Arc<AtomicBool>,
     recorded: Arc<Mutex<Recorded>>,
     offset: u64,
     next_span: usize,
-    /// Chaining values that are not in the journal yet.
+    /// Chaining values missing in the journal.
     spans: Vec<(usize, ChainingValue)>,
-    /// Everything, for a journal that is to be made.
+    /// Complete state, for a new journal.
     state: State,
 }
 
-/// An unfinished file, open and locked.
+/// Open and locked partial file.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) offset: u64,
@@ -143,30 +143,30 @@ impl Id {
         hasher.update(&(owner.as_str().len() as u64).to_be_bytes()).update(owner.as_str().as_bytes()).update(name);
         let mut sender = blake3::Hasher::new_derive_key("DFCP sender of unfinished files, version 1");
         sender.update(owner.as_str().as_bytes());
-        // Two files of one sender that share 128 bits would have to be made for it, and would then only be sent again; two senders that share
-        // 64 would share their places.
+        // A collision of 128 bits between one sender's files must be constructed, and only causes resending; senders that share 64 bits
+        // would share their places.
         let (sender, file) = (sender.finalize().to_hex(), hasher.finalize().to_hex());
         Self(format!("{}{}", &sender[..SENDER_DIGITS], &file[..FILE_DIGITS]))
     }
 
-    /// From the name of a journal.
+    /// Id from the name of a journal.
     fn of_journal(name: &OsStr) -> Option<Self> {
         let id = name.to_str()?.strip_suffix(JOURNAL_SUFFIX)?;
         let is_one = id.len() == SENDER_DIGITS + FILE_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_one.then(|| Self(id.to_owned()))
     }
 
-    /// The digits that follow from the sender alone.
+    /// Digits derived from the sender.
     fn sender(&self) -> &str {
         &self.0[..SENDER_DIGITS]
     }
 
-    /// True if the other one's sender is its own.
+    /// True if both ids have the same sender.
     pub(super) fn is_of_sender_of(&self, other: &Self) -> bool {
         self.sender() == other.sender()
     }
 
-    /// The name of the file, in its directory.
+    /// Name of the file in its directory.
     pub(super) fn file_name(&self) -> OsString {
         format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", &self.0[SENDER_DIGITS..]).into()
     }
@@ -177,15 +177,15 @@ impl Id {
 }
 
 impl Partials {
-    /// Those below the directory at `path`, to look at.
+    /// Opens the partial files below the directory at `path`, for inspection.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub fn at(path: &Path) -> io::Result<Self> {
         Ok(Self::new(Directory::open(path, Resolution::of_system())?, false, None))
     }
 
-    /// Those below `root`, of which each sender may leave `bytes_max` in all.
+    /// Manages the partial files below `root`, of which each sender may leave `bytes_max` in all.
     pub(super) fn new(root: Directory, sync: bool, bytes_max: Option<u64>) -> Self {
         Self {
             root,
@@ -197,29 +197,29 @@ impl Partials {
         }
     }
 
-    /// A file is going to take `bytes`, instead of what it took before, which is returned.
+    /// Charges `bytes` for a file; returns its previous charge.
     ///
     /// # Errors
-    /// Its sender may not leave as much.
+    /// Fails if the sender's limit is exceeded.
     pub(super) fn claim(&self, owner: &Owner, id: &Id, bytes: u64) -> Result<Option<Claim>, Failure> {
         self.claims.claim(owner, id, bytes)
     }
 
-    /// It does not, after all.
+    /// Reverts a charge.
     pub(super) fn disclaim(&self, id: &Id, before: Option<Claim>) {
         self.claims.restore(id, before);
     }
 
-    /// The unfinished files of `owner`, or of all. Journals of these that say nothing, or whose files are gone, and all those which nothing
-    /// has changed for [`ABANDONED_AGE`] before `now`, are removed on the way, with their files.
+    /// Partial files of `owner`, or of all. Their invalid journals, those without a file, and all that have not changed for
+    /// [`ABANDONED_AGE`] before `now`, are removed with their files.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub fn list(&self, owner: Option<&Owner>, now: SystemTime) -> io::Result<Vec<Found>> {
         self.list_beside(BTreeMap::new(), owner, now)
     }
 
-    /// As [`Partials::list`], beside those which sessions of this program are writing to, and which may have no journals yet.
+    /// Partial files as by [`Partials::list`], except those that this program is writing, which may lack journals.
     pub(super) fn list_beside(
         &self,
         active: BTreeMap<Id, Found>,
@@ -235,7 +235,7 @@ impl Partials {
                 if !found.contains_key(id)
                     && let Some(one) = self.look(&journals, id, now)?
                 {
-                    // Others' are told from the time of their journals alone.
+                    // For other owners, the journals' times are enough.
                     self.table.touch(id, if one.is_active { now } else { one.changed });
                     found.insert(id.clone(), one);
                 }
@@ -252,7 +252,7 @@ impl Partials {
         Ok(found)
     }
 
-    /// Ids of the journals by their names, and those among them that may be abandoned.
+    /// Ids of the journals, and those among them that may be abandoned.
     fn read_names(&self, journals: &Directory, now: SystemTime) -> io::Result<(BTreeSet<Id>, BTreeSet<Id>)> {
         let mut ids = BTreeSet::new();
         for name in journals.names()?.take(PARTIALS_MAX * 2) {
@@ -269,7 +269,7 @@ impl Partials {
         Ok((ids, old.into_iter().collect()))
     }
 
-    /// A journal that was being made when a receiver was killed. One that is being made takes far less time.
+    /// Removes a journal whose creation was interrupted by a kill; creating one takes far less time.
     fn remove_half_made(journals: &Directory, name: &OsStr, now: SystemTime) {
         let is_old = |status: Status| now.duration_since(status.changed).is_ok_and(|age| age >= HALF_MADE_AGE);
         if journals.status(name).is_ok_and(is_old)
@@ -295,7 +295,7 @@ impl Partials {
             }
         };
         let status = status_of(&file)?;
-        // While it is locked some other program is writing to it.
+        // A locked file is being written by another program.
         let is_active = file.try_lock().is_err();
         if !is_active && now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE) {
             self.remove(&identity, id)?;
@@ -308,17 +308,17 @@ impl Partials {
         Ok((offset > 0).then_some(found))
     }
 
-    /// Opens and locks an unfinished file, to resume it.
+    /// Opens and locks a partial file for resumption.
     ///
     /// # Errors
-    /// Those of the file system; some other program holds it.
+    /// Passes on errors of the file system, and fails if another program holds the file.
     pub(super) fn open(&self, id: &Id, place: &Place) -> io::Result<Option<Opened>> {
         let Some(journals) = self.journals()? else { return Ok(None) };
         let Some((identity, State { offset, spans })) = self.read(&journals, id)? else { return Ok(None) };
         let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
         let file = place.directory().own_unfinished(&id.file_name())?;
         lock_soon(&file)?;
-        // Another session may have deleted its directory before it was locked.
+        // Another session may have deleted the directory before the lock.
         if place.directory().status(&id.file_name())?.identity != status_of(&file)?.identity {
             return Err(io::Error::other("another file has its name now"));
         }
@@ -351,11 +351,11 @@ impl Partials {
         directory.remove_file(&id.file_name())
     }
 
-    /// Makes sure that a journal has a place. If all are taken, the sender with most files gives up the one that changed longest ago for
-    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns true for a new place.
+    /// Reserves a place for a journal. If all are taken, the sender with most files gives up its least recently changed one for a sender
+    /// with fewer: otherwise few senders could fill the directory for a week. Returns true for a new place.
     ///
     /// # Errors
-    /// There is none, or those of the file system.
+    /// Fails if there is no place, or the file system fails.
     fn take_place(&self, journals: &Directory, id: &Id) -> io::Result<bool> {
         let now = SystemTime::now();
         if !self.table.is_read() {
@@ -371,7 +371,7 @@ impl Partials {
         Err(io::Error::other("too many files are unfinished already"))
     }
 
-    /// Removes an unfinished file, unless it is in use: then it counts as changed at `now`, and another one is the oldest.
+    /// Removes a partial file, unless it is in use: it then counts as changed at `now`.
     fn give_up(&self, journals: &Directory, id: &Id, now: SystemTime) -> io::Result<()> {
         let Some((identity, _)) = self.read(journals, id)? else {
             self.forget(journals, id);
@@ -389,7 +389,7 @@ impl Partials {
                 return Ok(());
             }
         };
-        // Its sender may be back just now.
+        // Its sender may just have returned.
         if file.try_lock().is_err() {
             self.table.touch(id, now);
             return Ok(());
@@ -405,12 +405,12 @@ impl Partials {
         match journals.remove_file(&id.journal_name()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, "a journal of an unfinished file cannot be removed");
-                // It keeps its place, and is not the first to be given up again.
+                // The journal keeps its place, but is not the next candidate.
                 self.table.touch(id, SystemTime::now());
             }
             _ => self.table.release(id),
         }
-        // An output directory with nothing unfinished looks as if there had never been anything. With other journals in it, this fails.
+        // Removing the directory succeeds only without other journals: an output directory without partial files looks unused.
         let _ = self.root.remove_directory(OsStr::new(JOURNALS));
     }
 
@@ -443,7 +443,7 @@ impl Partials {
 }
 
 impl Keep {
-    /// Of a file that begins, for which `claimed_bytes` are claimed.
+    /// State of a new file, for which `claimed_bytes` are charged.
     pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile, claimed_bytes: u64) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Missing));
         Self {
@@ -460,7 +460,7 @@ impl Keep {
         }
     }
 
-    /// The same of a file which goes on at `offset`. Its journal is written anew with the next record.
+    /// State of a file that is resumed at `offset`. The next record rewrites its journal.
     pub(super) fn resumed(
         partials: Arc<Partials>,
         id: Id,
@@ -483,10 +483,10 @@ impl Keep {
         }
     }
 
-    /// The file is going to have `len` bytes.
+    /// Raises the file's length to `len` bytes.
     ///
     /// # Errors
-    /// It has announced less, and its sender may not leave as much.
+    /// Fails if that exceeds the announced length and the sender's limit.
     pub(super) fn grow(&mut self, len: u64) -> Result<(), Failure> {
         if len > self.claimed_bytes {
             self.partials.claim(&self.file.owner, &self.id, len)?;
@@ -495,7 +495,7 @@ impl Keep {
         Ok(())
     }
 
-    /// Length that the journal records, bytes, if none is being written. A journal that could not be made records nothing.
+    /// Length recorded in the journal, bytes, if no record is pending. A journal that could not be created records nothing.
     pub(super) fn written_down(&mut self) -> u64 {
         if matches!(&*locked(&self.journal), Recorder::Missing) {
             (self.offset, self.next_span) = (0, 0);
@@ -503,18 +503,18 @@ impl Keep {
         self.offset
     }
 
-    /// Counts what is on its way to the journal as not written down: another session is about to read the journal.
+    /// Counts pending records as unwritten: another session is about to read the journal.
     pub(super) fn take_back_unwritten(&mut self) {
         let Recorded { offset, next_span } = *locked(&self.recorded);
         (self.offset, self.next_span) = (offset, next_span);
     }
 
-    /// True if content that was written has not reached the disk.
+    /// True if written content has failed to reach the disk.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// Record to be written down now; none if there is nothing new.
+    /// Record to write now; `None` if nothing is new.
     pub(super) fn checkpoint(
         &mut self,
         file: &File,
@@ -549,7 +549,7 @@ impl Keep {
         }))
     }
 
-    /// Keeps the journal with the file, of `len` bytes, from now on. False if there is no journal.
+    /// Keeps the journal with a file of `len` bytes. False if there is no journal.
     pub(super) fn keep(&mut self, len: u64) -> bool {
         self.is_kept = matches!(&*locked(&self.journal), Recorder::Open(_) | Recorder::Earlier);
         if self.is_kept {
@@ -577,10 +577,10 @@ impl Drop for Keep {
 }
 
 impl Checkpoint {
-    /// Flushes the content, then writes down how much there is.
+    /// Flushes the content, then writes the record.
     ///
     /// # Errors
-    /// Those of the file system, or more files are unfinished than may be. The next one makes the journal anew.
+    /// Passes on errors of the file system, and fails if there are too many partial files. The next record then rewrites the journal.
     pub(crate) fn write(self) -> io::Result<()> {
         if self.partials.sync
             && let Err(error) = self.file.sync_data()
@@ -589,7 +589,7 @@ impl Checkpoint {
             return Err(error);
         }
         let mut recorder = locked(&self.journal);
-        // A later one has overtaken it: a record behind that would take it back.
+        // A later record was faster; an older one after it would revert the progress.
         if locked(&self.recorded).offset >= self.offset {
             return Ok(());
         }
@@ -601,7 +601,7 @@ impl Checkpoint {
             Recorder::Missing | Recorder::Earlier => self.begin().map(|journal| *recorder = Recorder::Open(journal)),
         };
         if written.is_err() && matches!(&*recorder, Recorder::Open(_)) {
-            // It may end with half a record, behind which no other would count.
+            // The journal may end in a partial record, after which no other would count.
             *recorder = Recorder::Earlier;
         }
         if written.is_ok() {
@@ -613,7 +613,7 @@ impl Checkpoint {
     fn begin(&self) -> io::Result<Journal> {
         let journals = self.partials.journals_made()?;
         let is_new = self.partials.take_place(&journals, &self.id)?;
-        // The file's own name, without which the journal would be about nothing.
+        // Flush the file's own name, without which the journal is useless.
         let made = self.partials.flush(self.place.directory()).and_then(|()| {
             let name = self.id.journal_name();
             Journal::create(&journals, &name, &self.identity, &self.state, self.partials.sync)
@@ -627,7 +627,7 @@ impl Checkpoint {
     }
 }
 
-/// Locks a file which somebody may be looking at, who holds the lock for a moment.
+/// Locks a file that another program may be inspecting, with a brief lock.
 fn lock_soon(file: &File) -> io::Result<()> {
     for _ in 0..LOCK_TRIES_MAX {
         match file.try_lock() {

@@ -1,4 +1,4 @@
-//! Whole files that are read because of a few bytes of a sender: each only a few times in a session, and not beyond its end.
+//! Full reads of files that a few bytes from a sender can trigger: limited per session, and stopped at its end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,27 +13,27 @@ use dfcp_framing::names::RelativeName;
 use crate::beneath::{Identity, Status, status_of};
 use crate::limits::{FILES_READ_REMEMBERED_MAX, READINGS_PER_FILE_MAX};
 
-/// A file that changed last within this time before it was read may change again without a trace: times of file systems are this coarse.
+/// A file that changed within this time before it was read may change again invisibly: file system times are this coarse.
 const TIMES_RESOLUTION: Duration = Duration::from_secs(2);
 
-/// Flag of a session that is over, so that it reads no more in vain. Clones share it.
+/// Flag of an ended session, which stops its reads. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Over(Arc<AtomicBool>);
 
-/// Ends a session's readings when it is dropped.
+/// Guard that ends a session's reads when dropped.
 #[derive(Debug)]
 pub(crate) struct OverOnDrop(Over);
 
-/// Reads of a session from files that exist: each file is read a few times at most.
+/// Limited reads of existing files in a session.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
     over: Over,
     files: BTreeMap<FileKey, Reading>,
-    /// The same files, oldest first.
+    /// Files in order of their first read.
     order: VecDeque<FileKey>,
 }
 
-/// Key of a file. Systems on which all [`Identity`] are equal tell files apart by their names.
+/// Key of a file. Systems without inode numbers distinguish files by name.
 pub(crate) type FileKey = (Identity, Option<RelativeName>);
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ struct Reading {
     known: Option<(State, blake3::Hash)>,
 }
 
-/// Changes with the content of a file.
+/// State that changes with a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     len: u64,
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl Over {
-    /// Nobody waits any more.
+    /// Ends the session's reads.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ impl Over {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Says so when what this returns is dropped, whatever ends the session.
+    /// Guard that sets the flag when dropped, however the session ends.
     pub(crate) fn on_drop(&self) -> OverOnDrop {
         OverOnDrop(self.clone())
     }
@@ -80,15 +80,15 @@ impl State {
 }
 
 impl Readings {
-    /// Says when the session is over.
+    /// Flag of the session's end.
     pub(crate) fn over(&self) -> &Over {
         &self.over
     }
 
-    /// BLAKE3 of a file. It is read unless it was and has not changed since; none if it was read too often.
+    /// BLAKE3 of a file, cached while the file is unchanged; `None` if it was read too often.
     ///
     /// # Errors
-    /// Those of the file system; it changes while it is read; the session is over.
+    /// Passes on errors of the file system; fails if the file changes during the read, or the session is over.
     pub(super) fn hash(&mut self, file: &File, key: &FileKey) -> io::Result<Option<blake3::Hash>> {
         self.hash_at(file, key, SystemTime::now())
     }
@@ -113,7 +113,7 @@ impl Readings {
         Ok(Some(hash))
     }
 
-    /// True if a file may be read as a whole once more, for less than its content. If so, that counts.
+    /// True, and counted, if the file may be read once more on a sender's request.
     pub(crate) fn may_read(&mut self, key: &FileKey) -> bool {
         if !self.files.contains_key(key) {
             if self.order.len() >= FILES_READ_REMEMBERED_MAX
@@ -129,7 +129,7 @@ impl Readings {
         may
     }
 
-    /// This receiver has set the time or mode of a file, whose content stays what it was.
+    /// Updates the cache after this receiver has set the time or mode of a file.
     pub(super) fn renew(&mut self, file: &File, key: &FileKey) -> io::Result<()> {
         if let Some((state, _)) = self.files.get_mut(key).and_then(|reading| reading.known.as_mut()) {
             *state = State::of(&status_of(file)?);
@@ -138,15 +138,15 @@ impl Readings {
     }
 }
 
-/// As [`Readings`] know it.
+/// Key of a file in [`Readings`].
 pub(super) fn key(status: &Status, name: &RelativeName) -> FileKey {
     (status.identity, Some(name.clone()).filter(|_| !cfg!(unix)))
 }
 
-/// BLAKE3 of the first `len` bytes of a file; none if there are fewer.
+/// BLAKE3 of the first `len` bytes of a file; `None` if it is shorter.
 ///
 /// # Errors
-/// Those of the file system; the session is over.
+/// Passes on errors of the file system, and fails if the session is over.
 pub(super) fn hash(mut file: &File, len: u64, over: &Over) -> io::Result<Option<blake3::Hash>> {
     let mut hasher = blake3::Hasher::new();
     file.seek(SeekFrom::Start(0))?;
@@ -196,7 +196,7 @@ mod tests {
             );
         }
         assert_eq!(READ_BYTES.get(), 7);
-        // Its time is set by this receiver, and its content by somebody else.
+        // The receiver sets the time, and another program the content.
         filetime::set_file_mtime(&path, filetime::FileTime::from_unix_time(9, 9)).unwrap();
         readings.renew(existing.file(), existing.key()).unwrap();
         assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), Some(blake3::hash(b"content")));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), None);
     }
 
-    /// A change in the same tick of the file system's clock leaves no trace.
+    /// A change within the same clock tick of the file system is invisible.
     #[test]
     fn a_file_that_has_only_just_changed_is_not_taken_for_known() {
         let output = tempfile::tempdir().unwrap();
@@ -259,6 +259,6 @@ mod tests {
 
 #[cfg(test)]
 thread_local! {
-    /// Bytes that this thread has read.
+    /// Bytes read by this thread.
     pub(crate) static READ_BYTES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

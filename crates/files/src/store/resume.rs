@@ -1,4 +1,4 @@
-//! Files which a sender begins, resumes, or asks about, by its key.
+//! Files that a sender begins, resumes or asks about, by its key.
 
 use std::io;
 use std::path::Path;
@@ -19,46 +19,46 @@ use crate::beneath::status_of;
 use crate::hash_tree::{ChainingValue, Shape, TreeHasher};
 use crate::owner::Owner;
 
-/// Part of a file that is to be stored anew.
+/// Start of the content that a sender will send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// All of it.
+    /// The whole file.
     New,
-    /// The content behind this byte.
+    /// The content from this offset.
     At(u64),
 }
 
-/// Beginning of a file that is resumed.
+/// Beginning of a resumed file.
 #[derive(Debug)]
 pub(crate) struct Resumed {
-    /// Division of the file.
+    /// Division of the file into parts.
     pub shape: Shape,
-    /// Length of that beginning, bytes.
+    /// Length of the beginning, bytes.
     pub offset: u64,
-    /// The chaining values of its parts of the largest size, as they were written down when they came.
+    /// Journalled chaining values of its largest parts.
     pub spans: Vec<Option<ChainingValue>>,
-    /// To read it.
+    /// Handle for reading.
     pub file: std::fs::File,
 }
 
 impl Resumed {
-    /// Key of the file, which is to have this name.
+    /// Key of the file, under its future name.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn key(&self, name: &RelativeName) -> io::Result<FileKey> {
         Ok(key(&status_of(&self.file)?, name))
     }
 }
 
-/// Decision of a receiver about an offered file.
+/// Decision about an offered file.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// It takes it.
+    /// The receiver wants the file.
     Wanted,
-    /// It takes it in place of this one.
+    /// The receiver wants the file, and would replace this one.
     Replaces(Box<Existing>),
-    /// The receiver has this file already.
+    /// The receiver already has this file.
     Unchanged(Box<Existing>),
 }
 
@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// Those among its unfinished files which a sender may resume.
+    /// Partial files that a sender may resume.
     pub(crate) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         let free = unfinished.into_iter();
         let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
@@ -87,14 +87,14 @@ impl Store {
         .collect()
     }
 
-    /// True if a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
+    /// True if a file of this name may be stored: the name is free or replaceable. Otherwise a partial file is useless.
     fn may_store(&self, name: &[u8]) -> bool {
         let replace = &self.options.replace;
         let is_free = |name: RelativeName| !self.has(&name) || replace.permits(name.path());
         replace.is_always() || RelativeName::parse(name).map_or(true, is_free)
     }
 
-    /// True if something of this name is there, and may be replaced.
+    /// True if the name exists and may be replaced.
     pub(crate) fn would_replace(&self, name: &RelativeName) -> bool {
         self.options.replace.is_possible() && self.has(name)
     }
@@ -103,20 +103,20 @@ impl Store {
         self.parent(name).is_ok_and(|(directory, last)| directory.status(last).is_ok())
     }
 
-    /// True if this sender may ask about files: there is nothing to tell about an empty directory.
+    /// True if this sender may offer files; an empty output directory has nothing to compare.
     pub(crate) fn takes_offers(&self) -> bool {
         self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
     }
 
-    /// True if every sender may learn which files are here, not only those that it has stored.
+    /// True if every sender may learn about existing files, not only about those it stored.
     pub(crate) fn tells_of_all(&self) -> bool {
         self.options.allow_update
     }
 
-    /// As [`Store::begin`], for a file of `owner`, which may resume it later; or which resumes it now.
+    /// Begins a file as [`Store::begin`] does, for `owner`, which may resume it later or resumes it now.
     ///
     /// # Errors
-    /// Why it could not be stored even if all its bytes came.
+    /// Fails if the file could not be stored even with all its content.
     pub(crate) fn begin_of(
         &self,
         owner: &Owner,
@@ -163,10 +163,10 @@ impl Store {
         Ok((self.active.register(staged), resumed))
     }
 
-    /// As [`Store::begin`], for a sender that cannot be known again.
+    /// Begins a file as [`Store::begin`] does, for a sender that cannot be recognised again.
     ///
     /// # Errors
-    /// As there; and there is nothing to resume.
+    /// Fails as [`Store::begin`] does, and if a resumption is requested.
     pub(crate) fn begin_once(
         &self,
         name: &RelativeName,
@@ -201,7 +201,7 @@ impl Store {
         }
         let claimed_bytes = entry.size_hint_bytes.max(offset);
         let before = self.partials.claim(owner, &id, claimed_bytes)?;
-        // Content behind that was not written down, and holes could not be left in it.
+        // Content beyond the journal would prevent holes.
         let truncated = opened.file.set_len(offset);
         match truncated.and_then(|()| place.directory().file(Path::new(&id.file_name()))) {
             Ok(file) => {
@@ -217,11 +217,11 @@ impl Store {
         }
     }
 
-    /// Decides about a file which `owner` offers, or only asks about, which changes nothing. For a file that `owner` may not know, the
-    /// answer depends on its name alone.
+    /// Decides about a file that `owner` offers or, in a dry run, asks about; changes nothing. For a foreign file the answer depends on the
+    /// name alone.
     ///
     /// # Errors
-    /// It cannot be stored.
+    /// Fails if the file cannot be stored.
     pub(crate) fn offered(
         &self,
         owner: &Owner,
@@ -234,7 +234,7 @@ impl Store {
         let Some(existing) = self.regular(name, changed).filter(|existing| self.is_known(existing, Some(owner))) else {
             return match self.check(name, 0, changed) {
                 Err(failure) if failure.code == FailureCode::Exists => Err(failure),
-                // Its directory may come before it.
+                // The directory may arrive first.
                 _ => Ok(Offered::Wanted),
             };
         };
@@ -249,7 +249,7 @@ impl Store {
             },
             None => existing.has_mtime(entry).map_err(failed)?,
         };
-        // Nobody is asked about what is the same.
+        // Equal files need no permission.
         let replace = &self.options.replace;
         let replaces = if is_same { replace.is_always() } else { replace.permits(name.path()) };
         match (is_same, replaces) {
@@ -259,7 +259,7 @@ impl Store {
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
             (_, true) => Ok(Offered::Replaces(Box::new(existing))),
-            // Of another time only, it may turn out to be the same once it has come.
+            // A file that differs only in time may turn out equal once received.
             (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }

@@ -1,4 +1,4 @@
-//! Files of one session whose names a file system does not tell apart: `a` and `A`. The second would silently replace the first.
+//! Files of one session whose names a file system folds together, such as `a` and `A`: the second would silently replace the first.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,11 @@ use dfcp_framing::folding::folded;
 use crate::beneath::{Directory, Identity};
 use crate::limits::SPELLINGS_MAX;
 
-/// Files that a session has stored, or found there unchanged, in directories in which names that differ may be the same.
+/// Files that a session has stored or confirmed in directories that fold names.
 #[derive(Debug, Default)]
 pub(super) struct Spellings(BTreeSet<u64>);
 
-/// A file by its name without what such file systems do not see, and by its number there: some file systems also take names for the same that
-/// are encoded in different ways, and others have no lasting numbers.
+/// File by its folded name and by its inode: some file systems also fold encodings, and others have no stable inodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {
     by_name: u64,
@@ -32,7 +31,7 @@ impl Spelling {
             hasher.finalize_xof().fill(&mut first);
             u64::from_be_bytes(first)
         };
-        // All zero on systems without such numbers.
+        // The identity is zero on systems without inode numbers.
         let number = Some(identity.to_bytes()).filter(|number| *number != [0; 16]);
         let by_number = number.map(|number| short(blake3::Hasher::new().update(&number)));
         Self { by_name: short(&by_name), by_number }
@@ -44,7 +43,7 @@ impl Spelling {
 }
 
 impl Spellings {
-    /// True if the file that is there under this spelling may be one of the session's: it is, or there are too many to tell.
+    /// True if the file of this spelling may belong to the session: it does, or the table is full.
     pub(super) fn may_have(&self, there: Spelling) -> bool {
         self.0.len() >= SPELLINGS_MAX || there.both().any(|one| self.0.contains(&one))
     }
@@ -56,7 +55,7 @@ impl Spellings {
     }
 }
 
-/// True if names in `directory` that differ by case are the same, as `name`, of the file `identity`, shows.
+/// True if `directory` folds case, tested with `name` of the file `identity`.
 pub(super) fn folds(directory: &Directory, name: &OsStr, identity: Identity) -> bool {
     let Some(other) = name.to_str().map(|name| OsString::from(name.to_ascii_uppercase())) else { return false };
     other != *name && directory.status(&other).is_ok_and(|status| status.identity == identity)
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_name_or_by_its_number_and_beyond_the_limit_any_may_be() {
-        // At the same time, so that they have two numbers.
+        // Both exist at the same time, so they have different inodes.
         let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         let [one, other] = files.each_ref().map(|file| status_of(file).unwrap().identity);
         let name = |name: &'static str| Path::new(name);

@@ -1,4 +1,4 @@
-//! A file under a temporary name.
+//! File under a temporary name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,38 +15,38 @@ use crate::hash_tree::{LEAF_BYTES, Part, TreeHasher};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
 use crate::owner::Owner;
 
-/// Of files that have no name of their own yet.
+/// Mode of a file that does not have its name yet.
 const UNFINISHED_MODE: u32 = 0o600;
 
-/// A file being received. Dropping it removes it.
+/// File being received. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(super) file: File,
     pub(super) temporary: Temporary,
-    /// Its last component.
+    /// Last component of the final name.
     pub(super) destination: OsString,
-    /// The sender, if it can be known again.
+    /// Sender, if it can be recognised again.
     pub(super) sender: Option<Owner>,
-    /// BLAKE3 of its content, once that has turned out to be what was sent.
+    /// BLAKE3 of the content, once verified.
     pub(super) verified: Option<blake3::Hash>,
-    /// True if it may get further names in this session.
+    /// True if the file may get hard links in this session.
     pub(super) is_linkable: bool,
-    /// Present if another session can resume it.
+    /// State for resumption by another session; `None` if that is impossible.
     pub(super) keep: Option<Keep>,
     content: Content,
     len: u64,
-    /// The file's own position: behind the bytes that were written last.
+    /// File position: past the bytes written last.
     written_bytes: u64,
-    /// The file system has refused to take more.
+    /// The file system has refused a write.
     has_failed: bool,
 }
 
 /// Hasher of the content.
 #[derive(Debug)]
 enum Content {
-    /// One that comes as a whole.
+    /// Hasher of a file that is received in order.
     Plain(Box<blake3::Hasher>),
-    /// One that may be resumed.
+    /// Tree hasher of a resumable file.
     Tree(Box<TreeHasher>),
 }
 
@@ -72,22 +72,22 @@ impl Staged {
         }
     }
 
-    /// One that can be resumed, with the bytes in front of `tree`'s position in `file` already.
+    /// Resumable file whose bytes before `tree`'s position are already in `file`.
     pub(super) fn kept(file: File, temporary: Temporary, destination: &OsStr, keep: Keep, tree: TreeHasher) -> Self {
         let len = tree.position();
         let content = Content::Tree(Box::new(tree));
         Self { keep: Some(keep), content, len, ..Self::of(file, temporary, destination) }
     }
 
-    /// Appends `data`. A hole is left in place of whole blocks of zeros.
+    /// Appends `data`; whole blocks of zeros become holes.
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// Fails if the data cannot be written.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
         if let Some(keep) = &mut self.keep {
             keep.grow(self.len + data.len() as u64)?;
         }
-        // First, so that what is not on the disk counts nowhere.
+        // Write first, so that lost bytes are never counted.
         let written = self.write_solid(self.len, data);
         self.check(written)?;
         match &mut self.content {
@@ -105,33 +105,33 @@ impl Staged {
         written.map_err(|error| Failure::from_io("write the file", &error))
     }
 
-    /// True if the file system has refused to take more of it, as a full disk does.
+    /// True if the file system has refused a write, as a full disk does.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// True if the file system has taken content that did not reach the disk. It tells that once only.
+    /// True if content accepted by the file system did not reach the disk; the system reports that once.
     pub(super) fn has_lost(&self) -> bool {
         self.keep.as_ref().is_some_and(Keep::has_lost)
     }
 
-    /// Writes `data` in place of what is at `position`. Not a part of its hash until [`Staged::insert`].
+    /// Overwrites the bytes at `position`. They enter the hash by [`Staged::insert`].
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// Fails if the data cannot be written.
     pub(crate) fn write_again(&mut self, position: u64, data: &[u8]) -> Result<(), Failure> {
         let written = self.write_at(position, data);
         self.check(written)
     }
 
-    /// A part of what was there before has this chaining value.
+    /// Sets the chaining value of an existing part.
     pub(crate) fn insert(&mut self, part: Part, value: crate::hash_tree::ChainingValue) {
         if let Content::Tree(tree) = &mut self.content {
             tree.tree().insert(part, value);
         }
     }
 
-    /// Its tree hasher, if it can be resumed.
+    /// Tree hasher of a resumable file.
     pub(crate) fn tree(&self) -> Option<&TreeHasher> {
         match &self.content {
             Content::Plain(_) => None,
@@ -139,8 +139,7 @@ impl Staged {
         }
     }
 
-    /// Writes the parts of `data`, whose place is `start`, that are not pieces of zeros. A piece ends where a block does, so
-    /// one that is cut by the borders of `data` counts by what is in it.
+    /// Writes `data` at `start`, except blocks of zeros. A block cut by the borders of `data` counts by the part inside.
     fn write_solid(&mut self, start: u64, data: &[u8]) -> io::Result<()> {
         const ZEROS: [u8; HOLE_BYTES_MIN] = [0; HOLE_BYTES_MIN];
         let mut end = 0;
@@ -168,15 +167,15 @@ impl Staged {
         Ok(())
     }
 
-    /// Gives the file its length, in which a hole at its end is not contained yet.
+    /// Sets the file's length, which a trailing hole has not extended.
     pub(super) fn finish_length(&self) -> io::Result<()> {
         if self.written_bytes == self.len { Ok(()) } else { self.file.set_len(self.len) }
     }
 
-    /// BLAKE3 of all bytes, after [`Staged::finish_length`]. None if the parts do not make up the file.
+    /// BLAKE3 of all bytes, after [`Staged::finish_length`]. `None` if the parts are incomplete.
     ///
     /// # Errors
-    /// Those of the file system: a file that has turned out longer or shorter than its sender said is read again.
+    /// Passes on errors of the file system: a file of unexpected length is read again.
     pub(super) fn hash(&mut self) -> io::Result<Option<blake3::Hash>> {
         let tree = match &self.content {
             Content::Plain(hasher) => return Ok(Some(hasher.finalize())),
@@ -191,22 +190,21 @@ impl Staged {
         Ok((hasher.count() == self.len).then(|| hasher.finalize()))
     }
 
-    /// Record to be written down about it; none if it cannot be resumed, or nothing is new.
+    /// Journal record to write; `None` if the file cannot be resumed or nothing is new.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Passes on errors of the file system.
     pub(crate) fn checkpoint(&mut self) -> io::Result<Option<Checkpoint>> {
         let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
         let offset = tree.shape().floor(tree.position());
         if self.written_bytes < offset {
-            // A hole at its end, which is shorter than what the journal would say.
+            // Materialise a trailing hole, which the journal would otherwise overstate.
             self.file.set_len(self.len)?;
         }
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// As [`Staged::checkpoint`], of a file that the file system takes no more of. A full disk has no room for a journal either, so the last
-    /// leaf makes way for it.
+    /// Journal record for a file on a full disk, as [`Staged::checkpoint`]. The last leaf is cut off to make room for the journal.
     fn cut_back(&mut self) -> io::Result<Option<Checkpoint>> {
         let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
         if keep.has_lost() {
@@ -218,7 +216,7 @@ impl Staged {
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// Leaves it for another session to resume, if it can be.
+    /// Leaves the file to be resumed by another session, if possible.
     pub(crate) fn leave(mut self) {
         if let Some(keep) = &mut self.keep {
             keep.take_back_unwritten();
@@ -236,14 +234,14 @@ impl Staged {
         self.leave_as_written_down();
     }
 
-    /// Leaves it for another session, as far as its journal says already. It may have its mode, which may forbid its owner to go on.
+    /// Leaves the file to another session, as far as it is journalled already. It may have its final mode, which may forbid further writes.
     pub(super) fn leave_as_written_down(mut self) {
         let len = self.len;
         if self.keep.as_mut().is_some_and(|keep| keep.keep(len)) {
             if let Err(error) = set_mode(&self.file, UNFINISHED_MODE) {
                 tracing::warn!(%error, "an unfinished file keeps its mode");
             }
-            // A record on its way to the journal has the same description of the file, and would keep it locked.
+            // A pending record shares the file description, and would keep the lock.
             if let Err(error) = self.file.unlock() {
                 tracing::debug!(%error, "an unfinished file stays locked for a while");
             }
@@ -251,34 +249,34 @@ impl Staged {
         }
     }
 
-    /// Bytes so far.
+    /// Length so far, bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
 
-/// The name of an unfinished file, and the directory in which it is. Dropping it removes the file.
+/// Temporary name of a file, with its directory. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Temporary {
     place: Arc<Place>,
     name: OsString,
-    /// The file is not ours any more: it has its name, or another session has resumed it.
+    /// The file is no longer owned here: it has its final name, or another session has resumed it.
     is_settled: bool,
 }
 
 impl Temporary {
-    /// Makes a file with `mode` in the directory `place`, which stays open until the file has its name. As long as the file is open it
-    /// is locked, so that other receivers know that it is not abandoned.
+    /// Creates a file with `mode` in the directory `place`, which stays open until the file has its name. The open file is locked, so that
+    /// other receivers do not treat it as abandoned.
     pub(super) fn create(place: &Arc<Place>, mode: u32) -> io::Result<(File, Self)> {
         let (file, temporary) = Self::make(place, |directory, name| directory.create_file(name, mode))?;
         if let Err(error) = file.try_lock() {
-            // Some file systems know no locks. Nothing is removed there for being abandoned, either.
+            // Some file systems lack locks; nothing is removed as abandoned there either.
             tracing::debug!(%error, "an unfinished file is not locked");
         }
         Ok((file, temporary))
     }
 
-    /// Makes something in the directory `place` under a name that is free.
+    /// Creates something in the directory `place` under a free name.
     pub(super) fn make<T>(
         place: &Arc<Place>,
         make: impl Fn(&Directory, &OsStr) -> io::Result<T>,
@@ -295,7 +293,7 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
-    /// As [`Temporary::create`], for a file that can be resumed. The part that an earlier session has left is given up.
+    /// Creates a resumable file, as [`Temporary::create`] does. An earlier partial file is given up.
     pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
         let name = id.file_name();
         let file = match place.directory().create_file(&name, UNFINISHED_MODE) {
@@ -312,7 +310,7 @@ impl Temporary {
         Ok((file, temporary))
     }
 
-    /// Of a file that is there.
+    /// Takes over an existing file.
     pub(super) fn adopt(place: &Arc<Place>, name: OsString) -> Self {
         Self { place: Arc::clone(place), name, is_settled: false }
     }
@@ -321,13 +319,12 @@ impl Temporary {
         &self.place
     }
 
-    /// The temporary name.
+    /// Temporary name.
     pub(super) fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Gives the file its name, if it is the one with this identity: another one may have got the temporary name, by somebody who may write to
-    /// the directory, and would be confirmed in its place.
+    /// Renames the file if it has this identity: another user of the directory may have put another file under the temporary name.
     pub(super) fn rename(&mut self, identity: Identity, destination: &OsStr, replace: bool) -> io::Result<()> {
         if self.place.directory().status(&self.name)?.identity != identity {
             return Err(io::Error::other("another file has taken its place"));

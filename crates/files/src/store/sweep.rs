@@ -1,7 +1,7 @@
-//! Deletes what a receiver has in a directory and its sender does not, one name after the other.
+//! Deletion of entries that the sender does not have, one name after the other.
 //!
-//! Neither side's names are held: those of the sender come in order, and for each piece of them the directory is gone through. Everything
-//! is deleted through descriptors, without following links or leaving the file system.
+//! Neither side's names are held in full: the sender's arrive sorted, and the directory is read once per piece of them. All deletions use
+//! descriptors, follow no links and stay within the file system.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,93 +23,93 @@ use crate::beneath::{Directory, Identity, Kind, Status, is_mount, is_sender, sta
 use crate::exclude::Exclude;
 use crate::owner::Owner;
 
-/// A directory that is listed.
+/// Directory being listed.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     name: RelativeName,
     directory: Directory,
-    /// As it was before anything was deleted.
+    /// Status before any deletion.
     before: Status,
-    /// Names of the sender's of the present piece.
+    /// Sender's names of the current piece.
     listed: ListedNames,
-    /// The last name of the piece before.
+    /// Last name of the previous piece.
     above: Option<Vec<u8>>,
-    /// True if the present piece is the last one.
+    /// True if the current piece is the last one.
     is_last: bool,
-    /// Files that have a name of the sender's in another spelling, where the file system knows no difference.
+    /// Files with a sender's name in another spelling, on a file system that folds names.
     same: BTreeSet<Identity>,
-    /// Directories that are being gone through, each in the one before it. Empty between pieces.
+    /// Stack of directories being read. Empty between pieces.
     levels: Vec<Level>,
     has_deleted: bool,
 }
 
 struct Level {
     directory: Directory,
-    /// Its last component.
+    /// Last component.
     last: OsString,
-    /// As that of an entry.
+    /// Name as in an entry.
     name: OsString,
     names: Box<dyn Iterator<Item = io::Result<OsString>> + Send>,
-    /// True if something in it stays.
+    /// True if some of its content stays.
     stays: bool,
-    /// True if something in it is a file of the sender's, which only asks: it knows these names.
+    /// True if it contains a file of a sender in a dry run, which knows these names.
     is_named: bool,
-    /// True if a pattern protects it and all in it, and it is only counted.
+    /// True if a pattern protects it with its content, which is only counted.
     is_excluded: bool,
-    /// The mode that it had before it was made writable.
+    /// Previous mode, if it was made writable.
     mode: Option<u32>,
 }
 
-/// Rules for files that are found.
+/// Rules for found entries.
 #[derive(Debug)]
 pub(crate) struct SweepRules<'a> {
-    /// Nothing is deleted; it is said what would be.
+    /// Dry run: report instead of deleting.
     pub asks_only: bool,
-    /// Patterns of files that stay.
+    /// Patterns that protect files.
     pub exclude: &'a Exclude,
-    /// The sender. One that only asks is told the names of files which it has stored itself, and of no others.
+    /// Sender. In a dry run, only files it stored itself are named.
     pub owner: Option<&'a Owner>,
-    /// Nothing more is deleted then.
+    /// End of the session, which stops the deletion.
     pub over: &'a Over,
 }
 
 impl SweepRules<'_> {
-    /// True if names of others' files are not told, nor anything that would reveal them: patterns that match them, and obstacles to deleting them.
+    /// True if foreign names must not be revealed, nor patterns that match them or obstacles to deleting them.
     fn is_discreet(&self) -> bool {
         self.asks_only && self.owner.is_some()
     }
 }
 
-/// Fate of one name.
+/// Result for one name.
 #[derive(Debug)]
 pub(crate) struct Swept {
-    /// As that of an entry.
+    /// Name as in an entry.
     pub name: Vec<u8>,
-    /// Its fate.
+    /// Result of the deletion.
     pub fate: Fate,
 }
 
-/// Fate of something that the sender does not have.
+/// Result for an entry that the sender does not have.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It was deleted, or would have been.
+    /// Deleted, or would be in a dry run.
     Deleted,
-    /// It would have been, and its name is not the sender's to know.
+    /// Would be deleted; its name must not be revealed.
     Unnamed,
-    /// It stays, or could not be deleted.
+    /// Kept, or could not be deleted.
     Stays(Failure),
 }
 
 impl Store {
-    /// True if files that a sender does not have may be deleted.
+    /// True if deletion may be permitted.
     pub(crate) fn deletes(&self) -> bool {
         self.options.allow_delete.is_possible()
     }
 
-    /// Opens the directory `name`, which is going to be listed. None if there is nothing to delete.
+    /// Opens the directory `name` for a listing. `None` if there is nothing to delete.
     ///
     /// # Errors
-    /// Why nothing is deleted in it.
+    /// Returns the reason why nothing is deleted in it.
     pub(crate) fn sweep(&self, name: &RelativeName) -> Result<Option<Sweep>, Swept> {
         let path = name.path();
         let opened = self.root.directory_on_mount(path).and_then(|directory| Ok((directory.own_status()?, directory)));
@@ -120,7 +120,7 @@ impl Store {
                 let is_below = path
                     .parent()
                     .is_some_and(|parent| self.root.directory_on_mount(parent).is_err_and(|error| is_mount(&error)));
-                // It is told once, of the mount point itself.
+                // Report a mount point once, at the mount point itself.
                 return if is_below { Ok(None) } else { Err(stays(name.path().as_os_str(), mounted())) };
             }
             Err(error) => return Err(stays(name.path().as_os_str(), Failure::from_io("open the directory", &error))),
@@ -138,10 +138,10 @@ impl Store {
         }))
     }
 
-    /// Remembers to flush the names in a directory which was swept, and sets its time as it was, if that is ours to set.
+    /// Schedules the flush of a swept directory, and restores its time if permitted.
     ///
     /// # Errors
-    /// Its time cannot be set.
+    /// Fails if the time cannot be set.
     pub(crate) fn end_sweep(&self, sweep: &Sweep, changed: &mut Changed) -> Result<(), Swept> {
         if !sweep.has_deleted {
             return Ok(());
@@ -159,11 +159,10 @@ impl Store {
 }
 
 impl Sweep {
-    /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. After enough of them, the directory is gone
-    /// through, by [`Sweep::step`].
+    /// Adds sorted names of the sender; `is_last` ends them. After a full piece, [`Sweep::step`] reads the directory.
     ///
     /// # Errors
-    /// Why nothing is deleted in the directory.
+    /// Returns the reason why nothing is deleted in the directory.
     pub(crate) fn list(&mut self, store: &Store, names: &[Vec<u8>], is_last: bool) -> Result<(), Swept> {
         for name in names {
             self.listed.push(name);
@@ -175,14 +174,14 @@ impl Sweep {
         self.begin(store).map_err(|failure| stays(self.name.path().as_os_str(), failure))
     }
 
-    /// True if there is more to do before more names are taken.
+    /// True if steps are due before further names.
     pub(crate) fn is_under_way(&self) -> bool {
         !self.levels.is_empty()
     }
 
     fn begin(&mut self, store: &Store) -> Result<(), Failure> {
         let failed = |error| Failure::from_io("list the directory", &error);
-        // Its descriptor would follow it wherever it was moved meanwhile.
+        // The descriptor would follow the directory if it were moved meanwhile.
         let found =
             store.root.directory_on_mount(self.name.path()).and_then(|found| found.own_status()).map_err(failed)?;
         if found.identity != self.before.identity {
@@ -194,7 +193,7 @@ impl Sweep {
                 has[place] = true;
             }
         }
-        // A name that is there and is not among the names is there in another spelling.
+        // An existing name absent from the directory's listing exists in another spelling.
         self.same.clear();
         for (place, _) in has.iter().enumerate().filter(|(_, has)| !**has) {
             if let Ok(name) = RelativeName::parse(self.listed.get(place))
@@ -216,12 +215,12 @@ impl Sweep {
         Ok(())
     }
 
-    /// True if the names that were taken are all.
+    /// True if all names have been added.
     pub(crate) fn is_last(&self) -> bool {
         self.is_last
     }
 
-    /// Deletes the next thing; none if all that can be told from the names so far is done, or if the session is over.
+    /// Deletes the next entry; `None` if the names so far decide nothing more, or the session is over.
     pub(crate) fn step(&mut self, store: &Store, rules: &SweepRules<'_>) -> Option<Swept> {
         while !rules.over.is_set() {
             let is_known = self.levels.len() == 1;
@@ -257,10 +256,10 @@ impl Sweep {
         self.listed.clear();
     }
 
-    /// One name of the innermost directory.
+    /// Handles one name of the innermost directory.
     fn one(&mut self, store: &Store, rules: &SweepRules<'_>, last: &OsStr) -> Option<Swept> {
         let is_inside = self.levels.len() > 1;
-        // Unfinished files belong to no sender's tree.
+        // Partial files belong to no sender's tree.
         if !is_inside && (self.is_listed(last.as_encoded_bytes()) || is_temporary(last)) {
             return None;
         }
@@ -296,7 +295,7 @@ impl Sweep {
         Some(fate)
     }
 
-    /// True if the name is the sender's, or one that another piece of its names decides about.
+    /// True if the name is the sender's, or belongs to another piece.
     fn is_listed(&self, name: &[u8]) -> bool {
         let is_before = self.above.as_ref().is_some_and(|above| name <= &above[..]);
         let is_behind = !self.is_last && self.listed.last().is_none_or(|last| name > last);
@@ -328,7 +327,7 @@ impl Sweep {
         }
     }
 
-    /// A directory was gone through. If nothing in it stays, it is deleted.
+    /// Leaves a directory, and deletes it if nothing in it stays.
     fn leave(&mut self, store: &Store, rules: &SweepRules<'_>, mut inside: Level) -> Option<Swept> {
         let may_grant = self.levels.len() > 1 || store.options.replace.is_always();
         let level = self.levels.last_mut()?;
@@ -352,7 +351,7 @@ impl Sweep {
                 Some(Swept { name: name.into_encoded_bytes(), fate: Fate::Deleted })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // Something was stored in it meanwhile.
+            // An entry was stored in it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Some(level.keep(&name, not_empty())),
             Err(error) => Some(level.keep(&name, Failure::from_io("delete it", &error))),
         }
@@ -360,14 +359,14 @@ impl Sweep {
 }
 
 impl Level {
-    /// Something in it is not deleted.
+    /// Result for an entry that stays, which keeps its directory.
     fn keep(&mut self, name: &OsStr, failure: Failure) -> Swept {
         self.stays = true;
         stays(name, failure)
     }
 
-    /// Answer about a file to a sender that only asks. A file that a pattern protects is left out if it is the sender's own, and counts if not:
-    /// else names could be found out by patterns.
+    /// Result in a dry run. A file protected by a pattern is omitted if it is the sender's own, and counted otherwise: patterns must not
+    /// reveal names.
     fn ask(
         &mut self,
         rules: &SweepRules<'_>,
@@ -393,9 +392,9 @@ impl Level {
         Some(Swept { name: name.as_encoded_bytes().to_vec(), fate })
     }
 
-    /// Deletes a file, or a link and not where it leads.
+    /// Deletes a file, or a link without its target.
     fn file(&mut self, (last, name): (&OsStr, &OsStr), status: &Status, may_grant: bool) -> Option<Swept> {
-        // One of an earlier session goes with its directory. Its lock is held, so that no other session goes on with it meanwhile.
+        // A partial file of an earlier session is deleted with its directory. The lock keeps other sessions from resuming it.
         let _locked = match self.lock_temporary(last, status) {
             Ok(locked) => locked,
             Err(error) => {
@@ -410,7 +409,7 @@ impl Level {
         }
     }
 
-    /// Locks an unfinished file, unless it is none.
+    /// Locks a partial file; other files need no lock.
     fn lock_temporary(&self, last: &OsStr, status: &Status) -> io::Result<Option<File>> {
         if !is_temporary(last) || status.kind != Kind::File {
             return Ok(None);
@@ -419,12 +418,12 @@ impl Level {
         if status_of(&file)?.identity != status.identity {
             return Err(io::Error::other("another file has its name now"));
         }
-        // Without locks, nobody knows if it is under way: then this fails, and the file stays.
+        // Without locks, use by others is unknown: this fails, and the file stays.
         file.try_lock()?;
         Ok(Some(file))
     }
 
-    /// Deletes something, if need be after making the directory writable, as its mode may be one that was sent.
+    /// Deletes an entry, after making the directory writable if needed, as its mode may come from a sender.
     fn remove(&mut self, may_grant: bool, remove: impl Fn(&Directory) -> io::Result<()>) -> io::Result<()> {
         match remove(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_grant && self.mode.is_none() => {
@@ -437,7 +436,7 @@ impl Level {
     }
 }
 
-/// Gives a directory that stays the mode which it had, also when a session breaks.
+/// Restores the mode of a directory that stays, also when a session breaks.
 impl Drop for Level {
     fn drop(&mut self) {
         if let Some(mode) = self.mode

@@ -33,7 +33,7 @@ fn put(store: &Store, to: &str, data: &[u8]) -> Result<(), Failure> {
     commit(store, staged, &entry(), data)
 }
 
-/// Verifies and publishes one file by itself.
+/// Verifies and publishes one file.
 fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(), Failure> {
     let unpublished = match completed(store, staged, entry, data.len() as u64, data)? {
         Completed::New(finished) => Unpublished::File(finished),
@@ -43,7 +43,7 @@ fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(
     store.publish(vec![unpublished], &mut Changed::default()).unwrap().remove(0)
 }
 
-/// Completes a file that has come with the hash of `hashed`.
+/// Completes a received file with the hash of `hashed`.
 fn completed(store: &Store, staged: Staged, entry: &Entry, len: u64, hashed: &[u8]) -> Result<Completed, Failure> {
     store.finish(staged, (&name("f"), entry), (len, blake3::hash(hashed).as_bytes()), &Over::default())
 }
@@ -118,7 +118,7 @@ fn existing_files_are_kept_unless_told_to_replace() {
     put(&careful, "f", b"old").unwrap();
     assert_eq!(put(&careful, "f", b"new").unwrap_err().code, FailureCode::Exists);
     assert_eq!(fs::read(output.path().join("f")).unwrap(), b"old");
-    // Created by another while ours was on its way.
+    // Another program created the file meanwhile.
     let staged = careful.begin(&name("late"), 0, &mut Changed::default()).unwrap();
     fs::write(output.path().join("late"), b"theirs").unwrap();
     let failure = commit(&careful, staged, &entry(), b"").unwrap_err();
@@ -186,7 +186,7 @@ fn an_unfinished_file_is_removed_when_dropped() {
     assert!(names_in(output.path()).is_empty());
 }
 
-/// `/dev/full` answers every write with the error of a full disk.
+/// `/dev/full` answers every write with ENOSPC.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named_and_leaves_nothing() {
@@ -194,7 +194,7 @@ fn a_full_disk_is_named_and_leaves_nothing() {
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.file = File::options().write(true).open("/dev/full").unwrap();
-    // Zeros would be left out.
+    // Zeros would become a hole.
     let failure = staged.write(&[1; 10]).unwrap_err();
     assert_eq!(failure.code, FailureCode::DiskFull);
     assert!(failure.sentence.contains("disk is full"), "{failure}");
@@ -224,7 +224,7 @@ fn mode_of(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Permissions that the umask of the tests leaves.
+/// Permissions left by the umask of the tests.
 #[cfg(unix)]
 fn granted() -> u32 {
     let here = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
         fs::remove_file(output.join("d")).unwrap();
         fs::rename(output.join("away"), output.join("d")).unwrap();
     }
-    // A file that is given up is removed from its present place.
+    // A discarded file is removed from its current place.
     let store = Store::open(&output, StoreOptions::default()).unwrap();
     let staged = store.begin(&name("d/g"), 0, &mut Changed::default()).unwrap();
     fs::rename(output.join("d"), output.join("away")).unwrap();
@@ -341,7 +341,7 @@ fn a_file_for_which_there_is_no_room_is_refused_before_its_content_comes() {
     store.begin(&name("f"), 1, &mut Changed::default()).unwrap();
 }
 
-/// A week from now, and a little.
+/// Slightly more than a week from now.
 fn later() -> SystemTime {
     SystemTime::now() + ABANDONED_AGE + Duration::from_secs(60)
 }
@@ -352,7 +352,7 @@ fn unfinished_files_which_nobody_holds_are_removed_after_a_week() {
     fs::create_dir_all(output.path().join("d/e")).unwrap();
     for left in [".dfcp-a.part", "d/e/.dfcp-0123456789abcdef.part"] {
         fs::write(output.path().join(left), b"half").unwrap();
-        // The sender's time says nothing of when it was left.
+        // The sender's time does not show when the file was left.
         filetime::set_file_mtime(output.path().join(left), FileTime::from_unix_time(1, 0)).unwrap();
     }
     for kept in ["dfcp-a.part", ".dfcp-a", ".dfcp-a.part.gz", "d/a.part"] {
@@ -376,7 +376,7 @@ fn what_a_living_receiver_holds_is_not_abandoned_however_old() {
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.write(b"data").unwrap();
-    // Of another program: locks count between open files, not between programs.
+    // A second store acts as another program: locks apply between open files.
     let other = Store::open(output.path(), StoreOptions::default()).unwrap();
     assert_eq!(other.remove_abandoned(later()), 0);
     commit(&store, staged, &entry(), b"data").unwrap();
@@ -394,7 +394,7 @@ fn the_search_for_abandoned_files_follows_no_link() {
     std::os::unix::fs::symlink(&outside, output.join("d")).unwrap();
     std::os::unix::fs::symlink(outside.join(".dfcp-a.part"), output.join(".dfcp-b.part")).unwrap();
     let store = Store::open(&output, StoreOptions::default()).unwrap();
-    // A link of such a name is what a receiver was killed over that was making one.
+    // A link of such a name is left by a receiver killed while creating a link.
     assert_eq!(store.remove_abandoned(SystemTime::now()), 0);
     assert_eq!(store.remove_abandoned(later()), 1);
     assert_eq!(names_in(&outside), [".dfcp-a.part"]);
@@ -418,14 +418,14 @@ fn the_search_for_abandoned_files_is_bounded_in_names_and_depth() {
     assert!(deepest.join("too-deep/.dfcp-a.part").exists());
 }
 
-/// Space of a file on the disk, bytes.
+/// Allocated disk space of a file, bytes.
 #[cfg(unix)]
 fn allocated_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// True if the file system of `directory` makes holes.
+/// True if the file system of `directory` supports holes.
 #[cfg(unix)]
 fn makes_holes(directory: &Path) -> bool {
     let probe = directory.join("probe");
@@ -464,7 +464,7 @@ fn holes_stay_holes() {
 }
 
 proptest::proptest! {
-    /// The reference model: what was written, byte by byte, whatever is left out.
+    /// Model test: the content is that written byte by byte, with or without holes.
     #[test]
     fn leaving_zeros_out_changes_no_content(
         runs in proptest::collection::vec((proptest::bool::ANY, 1_usize..10_000), 0..12),
@@ -482,7 +482,7 @@ proptest::proptest! {
     }
 }
 
-/// A descriptor for a name alone tells which file that is, and cannot flush it.
+/// An O_PATH descriptor identifies a file, but cannot flush it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
@@ -511,7 +511,7 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
     }
 }
 
-/// A device which is open for writing only cannot be read.
+/// A device opened for writing only cannot be read.
 #[cfg(unix)]
 #[test]
 fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
@@ -533,7 +533,7 @@ fn flushing(output: &Path) -> Store {
     Store::open(output, StoreOptions { sync: true, ..StoreOptions::default() }).unwrap()
 }
 
-/// The directories that were flushed since the last call, each once, as a test in this thread sees them.
+/// Directories flushed since the last call, once each, as seen by this thread.
 fn flushed() -> Vec<PathBuf> {
     let mut all = FLUSHED.take().concat();
     all.sort();
@@ -601,7 +601,7 @@ fn a_directory_that_nobody_may_list_in_the_end_is_flushed_all_the_same() {
     let made = store.make_directory(&name("d"), &secret, &mut changed).unwrap();
     store.finish_directory(&name("d"), made, &secret, &mut changed).unwrap();
     assert_eq!(mode_of(&output.path().join("d")), 0o300);
-    // Root may open it now as well, so what counts is that it is open.
+    // Root could open it now as well, so check that it is open.
     assert_eq!(changed.readable(), [Path::new("d")]);
     store.flush_names(&mut changed).unwrap();
 }
@@ -614,7 +614,7 @@ fn many_directories_are_flushed_some_at_a_time_and_those_of_one_parent_share_it(
     let directories: Vec<_> = (0..256).map(|number| format!("d{number}")).collect();
     let made: Vec<_> =
         directories.iter().map(|to| store.make_directory(&name(to), &entry(), &mut changed).unwrap()).collect();
-    // The store's own, and the output directory as the parent of all.
+    // Descriptors of the store and of the output directory.
     assert_eq!(Arc::strong_count(&store.held), 2);
     let batch = directories.iter().zip(made);
     let batch =

@@ -1,4 +1,4 @@
-//! Peers that do not close, once all is confirmed.
+//! Tests: peers that do not close after everything is confirmed.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use super::*;
 use crate::limits::CLOSE_WAIT_MAX;
 use crate::transport::Transport;
 
-/// A connection that carries everything but its own end, as when the peer's program ends without acknowledging it.
+/// Connection that never delivers its end, as when the peer's program exits without acknowledging it.
 #[derive(Debug)]
 struct Unclosed(DuplexStream);
 

@@ -1,4 +1,4 @@
-//! Sessions that delete what the sender does not have: after failures, from the middle of everything, and at random.
+//! Tests of deletion: after failures, at interruptions, and on random trees.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::seal::Seal;
 use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::transport::memory::{Memory, connection};
 
-/// Runs something without the right to override permissions, which root has.
+/// Runs the closure without root's capability to override permissions.
 pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let before = capabilities(None).unwrap();
@@ -24,14 +24,14 @@ pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Something mounted, until it is dropped.
+/// Mount that is removed when dropped.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {
-    /// Mounts a directory again, or a new file system, at `path`; none if this user may not.
+    /// Bind-mounts a directory, or mounts a new file system, at `path`; `None` if not permitted.
     pub(crate) fn new(source: Option<&Path>, path: &Path) -> Option<Self> {
         fs::create_dir_all(path).unwrap();
-        // Without a process of their own, which would hold other tests' locks for a moment.
+        // Avoid a child process, which would briefly hold other tests' locks.
         let mounted = match source {
             Some(source) => rustix::mount::mount_bind(source, path),
             None => rustix::mount::mount("none", path, "tmpfs", rustix::mount::MountFlags::empty(), None),
@@ -51,7 +51,7 @@ impl Drop for Mount {
     }
 }
 
-/// A connection whose receiver knows the key of its sender.
+/// Connection whose receiver knows the sender's key.
 pub(super) fn known() -> (Memory, Memory) {
     let (near, mut far) = connection(8, 100_000);
     far.seal = Some(Seal {
@@ -70,7 +70,7 @@ struct Sides {
     there: tempfile::TempDir,
 }
 
-/// End of a session, and the outcomes that were told.
+/// Result of a session, with the reported outcomes.
 struct Done {
     sent: Result<Report, TransferError>,
     received: Result<Report, TransferError>,
@@ -94,7 +94,7 @@ impl Sides {
         SendOptions { delete: true, exclude: Arc::new(Exclude::new(&patterns).unwrap()), ..SendOptions::default() }
     }
 
-    /// Sends the tree. Every stream beside the first one is dead after `path_bytes`.
+    /// Sends the tree. Every additional stream dies after `path_bytes`.
     fn send(&self, options: SendOptions, replace: bool, path_bytes: Option<usize>) -> Option<Done> {
         let store_options = StoreOptions {
             allow_delete: true.into(),
@@ -127,7 +127,7 @@ impl Sides {
         })
     }
 
-    /// Everything at the receiver, directories with a slash behind them. Not what is mounted there.
+    /// Everything at the receiver, directories with a trailing slash, without mounted content.
     fn there(&self) -> BTreeSet<String> {
         names(self.there.path())
     }
@@ -143,7 +143,7 @@ fn names(root: &Path) -> BTreeSet<String> {
 }
 
 impl Done {
-    /// Names that were deleted, or would have been, as the sender was told.
+    /// Names reported as deleted, or as would be.
     fn deleted(&self) -> BTreeSet<String> {
         let all = self.log.0.lock().unwrap();
         all.iter().filter(|outcome| outcome.is_deleted).map(|outcome| outcome.name.clone()).collect()
@@ -171,7 +171,7 @@ fn both_sides_are_the_same_afterwards_with_their_times() {
     assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), time);
 }
 
-/// Third review: of a file that had been renamed and could not be read, the only copy was deleted.
+/// Regression test: the only copy of a renamed, unreadable file was deleted.
 #[test]
 fn nothing_is_deleted_after_a_failure_on_either_side() {
     use std::os::unix::fs::PermissionsExt;
@@ -207,7 +207,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
             }
         }
         let before = sides.there();
-        // A dry run tells the same, except for what only trying shows.
+        // A dry run reports the same, except for failures that only a trial shows.
         let dry = SendOptions { dry_run: true, ..Sides::options(&[]) };
         let done = without_override(|| sides.send(dry, true, None)).unwrap();
         let (sent, _) = (done.sent.unwrap(), done.received.unwrap());
@@ -219,7 +219,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
         let (sent, received) = (done.sent.unwrap(), done.received.unwrap());
         assert!(sent.failed > 0, "{what}");
         assert_eq!(sent.deletion_skipped, Some(SKIPPED_AFTER_FAILURE), "{what}: {:?}", sent.failures);
-        // An entry that fails at the sender before it has an ordinal is unknown to the receiver, which is then asked for nothing.
+        // An entry that fails at the sender before it has an ordinal is unknown to the receiver, which gets no listing.
         assert_eq!(received.deleted, 0, "{what}");
         let after = sides.there();
         assert!(before.is_subset(&after), "{what}: {before:?} {after:?}");
@@ -227,7 +227,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
     }
 }
 
-/// A source of numbers that follow from a seed.
+/// Generator of numbers from a seed.
 struct Draws(u64);
 
 impl Draws {
@@ -247,7 +247,7 @@ impl Draws {
 
 const COMPONENTS: [&str; 6] = ["a", "b", "c.o", "d", "e", "cache"];
 
-/// A random tree below `root`; of two names of which one would have to be a file and a directory, the first one counts.
+/// Creates a random tree below `root`; if a name would be both file and directory, the first counts.
 fn grow(root: &Path, draws: &mut Draws) {
     fs::create_dir_all(root).unwrap();
     for _ in 0..draws.below(14) {
@@ -262,17 +262,17 @@ fn grow(root: &Path, draws: &mut Draws) {
     }
 }
 
-/// Names that must not be deleted, whatever else happens.
+/// Names that must never be deleted.
 struct Protected {
     exclude: Exclude,
     /// Names at the sender.
     here: BTreeSet<String>,
-    /// Names of locked temporaries, and below what another file system is mounted.
+    /// Names of locked temporaries, and names below mount points.
     others: Vec<String>,
 }
 
 impl Protected {
-    /// True if a pattern leaves this name out, or a directory that it is in.
+    /// True if a pattern excludes this name or a parent directory.
     fn is_excluded(&self, name: &str) -> bool {
         let path = Path::new(name.trim_end_matches('/'));
         path.ancestors()
@@ -298,8 +298,8 @@ struct Tally {
     deleted: usize,
 }
 
-/// Random trees, patterns, failures, unfinished files and mount points: nothing is deleted that has a counterpart at the sender, is left
-/// out, is under way or is on another file system; nothing at all after a failure; and else both sides are the same afterwards.
+/// Random trees, patterns, failures, partial files and mount points. Nothing is deleted that exists at the sender, is excluded, in progress
+/// or on another file system; nothing at all after a failure; otherwise both sides end up equal.
 #[test]
 fn deleting_keeps_its_promises_for_random_trees_and_failures() {
     let mut tally = Tally::default();
@@ -310,7 +310,7 @@ fn deleting_keeps_its_promises_for_random_trees_and_failures() {
             resume_unwind(panic);
         }
     }
-    // Each case is among them.
+    // Every kind of case occurs.
     assert!(tally.failed > 10 && tally.vanished > 3 && tally.complete > 40 && tally.deleted > 100, "{tally:?}");
 }
 
@@ -328,7 +328,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
     let replace = draws.below(3) > 0;
     let exclude = Exclude::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>()).unwrap();
     let mut protected = Protected { exclude, here: names(sides.here.path()), others: Vec::new() };
-    // A file that another program is receiving.
+    // File that another program is receiving.
     let mut locked = Vec::new();
     let directories: Vec<String> = sides.there().into_iter().filter(|name| name.ends_with('/')).collect();
     let any = |draws: &mut Draws| directories[draws.below(directories.len() as u64) as usize].clone();
@@ -347,7 +347,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
         protected.others.push(name.clone());
         fs::write(sides.there.path().join(&name).join("x"), "x").unwrap();
     }
-    // Something that cannot be read.
+    // Unreadable file or directory.
     if draws.below(5) == 0 {
         let all: Vec<_> = protected.here.iter().filter(|name| !protected.is_excluded(name)).collect();
         let name = all[draws.below(all.len() as u64) as usize];
@@ -383,12 +383,12 @@ fn random_session(seed: u64, tally: &mut Tally) {
     assert_eq!(done.deleted(), gone.iter().map(|name| name.trim_end_matches('/').to_owned()).collect());
     assert_eq!(dry.sent.as_ref().unwrap().deletion_skipped, None);
     assert_eq!(dry.deleted(), done.deleted(), "a dry run tells the same");
-    // Both sides are the same, except for what is protected and what that is in.
+    // Both sides are equal, except for protected entries and their parents.
     let stays: BTreeSet<_> =
         before.iter().filter(|name| protected.is_excluded(name) || protected.is_other(name)).cloned().collect();
     for name in &after {
         let holds = name.ends_with('/') && stays.iter().any(|stays| stays.starts_with(name.as_str()));
-        // A file with the name of a directory that is left out there.
+        // A file with the name of a directory excluded there.
         let has_name = protected.is_here(name) && protected.is_excluded(&format!("{name}/"));
         let is_right = protected.here.contains(name) || stays.contains(name) || holds || has_name;
         assert!(is_right, "{name} is left of {before:?}, with {:?} here", protected.here);
@@ -397,7 +397,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
     assert_eq!(missing, None);
     let told: BTreeSet<_> = done.log.1.lock().unwrap().iter().cloned().collect();
     for mount in &mounts {
-        // It is named, or in a directory which the sender has no directory for, or leaves out.
+        // The mount point is reported, or lies in a directory that the sender lacks or excludes.
         let name = mount.path().strip_prefix(sides.there.path()).unwrap().to_str().unwrap();
         assert!(told.contains(name) || protected.is_excluded(name), "{name}: {told:?}");
     }

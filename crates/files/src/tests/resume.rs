@@ -1,4 +1,4 @@
-//! Transfers that are cut off and go on, and receivers that lie about what they have.
+//! Tests: transfers that are cut off and resumed, and receivers that lie about their partial files.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ fn content(seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// A connection whose receiver knows the key of its sender.
+/// Connection whose receiver knows the sender's key.
 fn known(sender: u8) -> (Memory, Memory) {
     let (near, mut far) = connection(STREAMS, 100_000);
     far.seal = Some(Seal {
@@ -44,14 +44,14 @@ fn keeping(output: &Path) -> Arc<Store> {
     Arc::new(Store::open(output, options).unwrap())
 }
 
-/// Bytes of unfinished files in `output`.
+/// Bytes of partial files in `output`.
 fn unfinished(output: &Path) -> usize {
     let parts = walkdir::WalkDir::new(output).into_iter().filter_map(Result::ok);
     let parts = parts.filter(|entry| entry.file_name().to_string_lossy().ends_with(".part"));
     parts.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len() as usize).sum()
 }
 
-/// Sends `root` over a path that is dead after `cut` bytes on the streams beside the first one.
+/// Sends `root` over a path that dies after `cut` bytes on the additional streams.
 fn send_until(root: &Path, output: &Path, cut: usize) {
     let store = keeping(output);
     run(async {
@@ -68,7 +68,7 @@ fn send_until(root: &Path, output: &Path, cut: usize) {
             while path_bytes.load(Ordering::SeqCst) > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // The content that has come so far is stored.
+            // The content received so far gets stored.
             tokio::time::sleep(2 * PIECE_WAIT).await;
         };
         tokio::select! {
@@ -89,7 +89,7 @@ async fn send_again(root: &Path, output: &Path, options: SendOptions) -> (Report
     (sent.unwrap(), log)
 }
 
-/// Two long files, and some short ones.
+/// Two long files and some short ones.
 fn sample(directory: &Path) -> PathBuf {
     let root = directory.join("tree");
     fs::create_dir_all(root.join("d")).unwrap();
@@ -115,7 +115,7 @@ fn a_transfer_cut_off_anywhere_goes_on_and_arrives_whole() {
         assert_eq!(resumed, report.resumed_bytes);
         let is_whole = |outcome: &&EntryOutcome| outcome.is_unchanged && outcome.bytes == LEN as u64;
         let whole = log.0.lock().unwrap().iter().filter(is_whole).count() as u64 * LEN as u64;
-        // A leaf of each file, and the frames around their content, may come twice.
+        // A leaf of each file, and frame headers, may be sent twice.
         assert!(resumed + whole + 2 * LEAF_BYTES + 2000 >= cut as u64, "{cut}: {resumed}");
         assert_eq!(unfinished(there.path()), 0);
     }
@@ -169,14 +169,14 @@ fn what_is_there_already_is_not_sent() {
         let options = SendOptions { checksum, ..SendOptions::default() };
         let (again, log) = run(send_again(&root, there.path(), options));
         assert_eq!((again.stored, again.unchanged, again.failed), (2, 22, 0), "two directories");
-        // Content sent before the receiver has said anything is compared there.
+        // Content sent before the receiver's first frame is compared there.
         assert!(again.last.done_bytes <= crate::limits::FIRST_STREAM_BYTES_MAX, "{}", again.last.done_bytes);
         assert!(again.last.total_bytes.unwrap() <= crate::limits::FIRST_STREAM_BYTES_MAX);
         let log = log.0.lock().unwrap();
         let one = log.iter().find(|outcome| outcome.name == "tree/d/one").unwrap();
         assert_eq!((one.bytes, one.hash.is_some()), (LEN as u64, checksum));
     }
-    // By its time a file with other content would pass for the same; by its hash it does not.
+    // By time, a file with other content would look equal; by hash it does not.
     let one = root.join("d/one");
     let time = filetime::FileTime::from_last_modification_time(&fs::metadata(&one).unwrap());
     fs::write(&one, content(3)).unwrap();
@@ -185,7 +185,7 @@ fn what_is_there_already_is_not_sent() {
     assert_eq!((report.failed, report.failures[0].0.as_str()), (1, "tree/d/one"));
 }
 
-/// Files that a sender has stored stay what they are where it may replace them, inode and all: links of snapshots lead there.
+/// A sender's unchanged files stay untouched under --force, including their inode: snapshots may link to them.
 #[cfg(unix)]
 #[test]
 fn own_files_that_are_the_same_are_not_written_again_with_force() {
@@ -234,7 +234,7 @@ fn own_files_that_are_the_same_are_not_written_again_with_force() {
     }
 }
 
-/// A question of a hundred bytes about a file that takes hours to read.
+/// A request of a hundred bytes about a file that takes hours to read.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_receiver_reads_nothing_more_for_a_sender_that_is_gone() {
@@ -260,7 +260,7 @@ fn a_receiver_reads_nothing_more_for_a_sender_that_is_gone() {
         let mut bytes = Service::Files.preamble().to_vec();
         ToReceiver::Offer { hash: Some([7; 32]), asks_only: false, takes_basis: false, entry }.encode(&mut bytes);
         near.write_all(&bytes).await.unwrap();
-        // By then it is at it.
+        // The receiver is reading the file by then.
         read_preamble(&mut near, Service::Files).await.unwrap();
         tokio::time::sleep(2 * PIECE_WAIT).await;
         drop(near);
@@ -275,7 +275,7 @@ fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     let file = here.path().join("f");
     fs::write(&file, content(1)).unwrap();
     let script = |offset: u64| async move {
-        // A receiver that never compares anything: the sender waits, and meanwhile the file changes.
+        // The receiver never compares: the sender waits, and meanwhile the file changes.
         let (near, mut far) = known(1);
         let (partial, beside) = (partial_of(&file, offset), far.streams().unwrap());
         far.write_all(&greeting(&[partial])).await.unwrap();
@@ -299,14 +299,14 @@ fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     assert!(bytes.ends_with(&end));
 }
 
-/// Longer than all buffers.
+/// Content longer than all buffers.
 fn long(seed: u8) -> Vec<u8> {
     let mut bytes = vec![0; 8_000_000];
     blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
     bytes
 }
 
-/// Sends `file`, which is written over with `after` once `bytes` of them have come beside the first stream.
+/// Sends `file`, which is overwritten with `after` once `bytes` of it have arrived on additional streams.
 fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
     let store = StoreOptions { keep_unfinished: true, replace: true.into(), ..StoreOptions::default() };
     let store = Arc::new(Store::open(output, store).unwrap());
@@ -318,7 +318,7 @@ fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize,
             while path_bytes.load(Ordering::SeqCst) > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // In place: at no moment it is shorter.
+            // Overwrite in place: the file is never shorter.
             fs::OpenOptions::new().write(true).open(file).unwrap().write_all(after).unwrap();
             path_bytes.store(usize::MAX, Ordering::SeqCst);
         };
@@ -350,7 +350,7 @@ fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() 
     let file = here.path().join("f");
     fs::write(&file, long(1)).unwrap();
     assert!(run(send_again(&file, there.path(), SendOptions::default())).0.is_complete());
-    // The beginning is as it was, and is copied.
+    // The beginning is unchanged, and is copied.
     let (old, new) =
         ([&long(1)[..2_000_000], &long(2)[2_000_000..]].concat(), [&long(3)[..], &long(1)[..2_000_000]].concat());
     fs::write(&file, old).unwrap();
@@ -360,7 +360,7 @@ fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() 
     assert_eq!((report.stored, report.failed, report.copied), (1, 0, 1), "{:?}", report.failures);
 }
 
-/// First bytes of the first stream that carries any, and the rest of that stream.
+/// First bytes of the first stream with data, and the rest of that stream.
 async fn first_data(beside: &dyn Streams) -> (Vec<u8>, RecvStream) {
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..STREAMS {
@@ -396,7 +396,7 @@ fn greeting(partials: &[Partial]) -> Vec<u8> {
     bytes
 }
 
-/// Result of a sender of one file with a receiver which says `answers`, and then nothing.
+/// Result of a sender of one file whose receiver answers `answers` and then nothing.
 fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, TransferError> {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");
@@ -410,7 +410,7 @@ fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, Transfe
         let (near, mut far) = known(1);
         let lie = async {
             far.write_all(&bytes[..]).await.unwrap();
-            // All that the sender says is read, or it might wait for that.
+            // Everything from the sender is read: otherwise it might wait.
             let beside = far.streams().unwrap();
             let mut readers = tokio::task::JoinSet::new();
             let (mut first, mut is_ended) = (Vec::new(), false);
@@ -467,13 +467,13 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
     }
 }
 
-/// Each that is told of takes memory until its file is wanted.
+/// Each reported version takes memory until its file is requested.
 #[test]
 fn a_receiver_that_tells_of_more_older_versions_than_it_may_ends_the_session() {
     const FILES: u32 = 32;
     let here = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..FILES).map(|index| here.path().join(format!("f{index}"))).collect();
-    // Too long to go before the receiver has said anything.
+    // Too long to be sent before the receiver's first frame.
     let long = crate::limits::FIRST_STREAM_BYTES_MAX + 1;
     files.iter().for_each(|file| fs::File::create(file).unwrap().set_len(long).unwrap());
     let (refused, most) = run(async {
@@ -511,7 +511,7 @@ fn partial_of_nothing() -> Partial {
     Partial { offset: 0, len: 1, mtime_s: 0, mtime_ns: 0, name: b"x".to_vec() }
 }
 
-/// A beginning that is not one, because of its length, its time or its place: the file is sent as a whole.
+/// A partial file that does not match by length, time or offset: the file is sent as a whole.
 #[test]
 fn what_does_not_fit_the_file_is_not_gone_on_with() {
     let here = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ impl Transport for Stream {
             incoming_loss: PathSample::evident_incoming_loss(stats.datagrams_missing, stats.segments_received),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
             queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
-            // The peer's cap holds for what is found, too.
+            // The peer's limit caps the automatic rate too.
             found: stats.rate_control.map(|it| FoundRate { rate_bps: stats.rate_bps, ..FoundRate::from(&it) }),
             datagrams_sent: stats.segments_sent,
             data_datagrams: DataDatagrams {
@@ -44,7 +44,7 @@ impl Transport for Stream {
 
     fn datagrams_heard(&self) -> Option<u64> {
         let stats = self.stats();
-        // Anyone can send what is dropped.
+        // Dropped segments may come from anyone.
         Some(stats.segments_received.saturating_sub(stats.segments_dropped))
     }
 

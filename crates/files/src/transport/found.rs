@@ -1,30 +1,30 @@
-//! Findings of an automatic rate, for display and for programs.
+//! State of an automatic rate, for display and JSON.
 
 use dfcp::{RateControlStats, RatePhase};
 use dfcp_framing::human_rate;
 use serde::Serialize;
 
-/// A rate of more than this many times the goodput does not limit the sender.
+/// Ratio of rate to goodput above which the rate does not limit the sender.
 const UNUSED_FACTOR: f64 = 20.0;
 
-/// Findings of an automatic rate up to one moment.
+/// State of an automatic rate at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FoundRate {
     /// Phase of the rate control.
     pub phase: Phase,
-    /// The rate, bit/s of IP packets.
+    /// Rate, bit/s of IP packets.
     pub rate_bps: u64,
-    /// Capacity of the bottleneck as a whole, others' traffic included, bit/s of IP packets; `None` while unknown.
+    /// Capacity of the bottleneck including cross traffic, bit/s of IP packets; `None` while unknown.
     pub capacity_bps: Option<u64>,
-    /// The queueing delay which it aims at, ms.
+    /// Target queueing delay, ms.
     pub target_queue_ms: f64,
-    /// The loss that the rate takes for the path's own, 0 to 1.
+    /// Loss attributed to the path, 0 to 1.
     pub path_loss: f64,
-    /// Datagrams since the beginning for which own loss and the path's are told apart.
+    /// Datagrams since the start whose losses were attributed.
     pub datagrams_judged: u64,
-    /// Datagrams among them which were lost, for whatever reason.
+    /// Lost datagrams among these, for any reason.
     pub datagrams_lost: u64,
-    /// Datagrams among these which found a queue full: the sender's own doing, alone or together with others.
+    /// Datagrams lost at a full queue: self-inflicted, alone or with cross traffic.
     pub datagrams_lost_in_queue: u64,
 }
 
@@ -32,26 +32,26 @@ pub struct FoundRate {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It learns what the path carries.
+    /// Probing for the path's capacity.
     #[default]
     Start,
-    /// It goes by the queueing delay which it causes.
+    /// Steered by the queueing delay that it causes.
     Steady,
-    /// Others fill the queue, and it is one of them.
+    /// Competing with loss-based cross traffic that fills the queue.
     Compete,
 }
 
 impl Phase {
-    /// All states, in the order of their numbers on the wire.
+    /// All phases, in the order of their wire numbers.
     const ALL: [Self; 3] = [Self::Start, Self::Steady, Self::Compete];
 
-    /// Its number on the wire.
+    /// Wire number of the phase.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The state with this number.
+    /// Phase of this wire number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.number() == number)
@@ -64,7 +64,7 @@ impl From<&RateControlStats> for FoundRate {
             phase: match stats.phase {
                 RatePhase::Start => Phase::Start,
                 RatePhase::Compete => Phase::Compete,
-                // Phases added later will be kinds of running.
+                // Later versions may add phases of normal operation.
                 _ => Phase::Steady,
             },
             rate_bps: stats.rate_bps,
@@ -78,17 +78,17 @@ impl From<&RateControlStats> for FoundRate {
     }
 }
 
-/// Losses by their cause, as shares of the datagrams judged, 0 to 1.
+/// Losses by cause, as shares of the datagrams judged, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Losses {
-    /// The path's own.
+    /// Path loss.
     pub path: f64,
-    /// Share that found a queue full: the sender's own doing, alone or together with others.
+    /// Self-inflicted loss: dropped at a full queue, alone or with cross traffic.
     pub own: f64,
 }
 
 impl FoundRate {
-    /// Losses by their cause; `None` before anything was judged.
+    /// Losses by cause; `None` before any was judged.
     #[must_use]
     pub fn losses(&self) -> Option<Losses> {
         let share = |datagrams: u64| (datagrams as f64 / self.datagrams_judged as f64).min(1.0);
@@ -108,16 +108,16 @@ impl FoundRate {
         }
     }
 
-    /// True if the rate may be the limit of a sender with this goodput; before anything has arrived, it may.
+    /// True if the rate may limit a sender with this goodput, or nothing has arrived yet.
     #[must_use]
     pub fn limits(&self, goodput_bps: f64) -> bool {
         goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps
     }
 
-    /// A phrase for people beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
+    /// Phrase for display beside a goodput: `rate 48.2 Mbit/s`, and whether it competes.
     ///
-    /// Over a round trip of microseconds a window that is hardly used makes a rate which no link has. Where something else holds the
-    /// sender that far below it, its number says nothing.
+    /// With an RTT of microseconds, an almost unused window gives a rate beyond any link. If another bottleneck keeps the sender far below
+    /// it, the number is meaningless.
     #[must_use]
     pub fn describe(&self, goodput_bps: f64) -> String {
         let competes = if self.phase == Phase::Compete { " (competing)" } else { "" };
@@ -137,7 +137,7 @@ mod tests {
         let found = |rate_bps| FoundRate { rate_bps, ..FoundRate::default() };
         assert_eq!(found(48_200_000).describe(45e6), "rate 48.2 Mbit/s");
         assert_eq!(found(1_040_000_000_000).describe(3.4e9), "rate not limiting");
-        // Before anything has arrived.
+        // No goodput yet.
         assert_eq!(found(48_200_000).describe(0.0), "rate 48.2 Mbit/s");
         let competing = FoundRate { phase: Phase::Compete, ..found(2_000_000) };
         assert_eq!(competing.describe(2e6), "rate 2.00 Mbit/s (competing)");

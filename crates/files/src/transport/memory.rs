@@ -1,4 +1,4 @@
-//! Connections with streams, in memory, for tests.
+//! In-memory connections with streams, for tests.
 
 use std::io;
 use std::pin::Pin;
@@ -17,39 +17,39 @@ use crate::seal::Seal;
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Memory {
-    /// Its first stream.
+    /// First stream.
     pub first: DuplexStream,
-    /// The streams beside it.
+    /// Additional streams.
     pub beside: Arc<Beside>,
-    /// This end's claim about the other's proof.
+    /// Encryption that this end reports.
     pub seal: Option<Seal>,
 }
 
-/// Its streams beside the first one.
+/// Additional streams of one end.
 #[derive(Debug)]
 pub struct Beside {
     buffer_bytes: usize,
     to_peer: mpsc::UnboundedSender<Reader>,
     from_peer: Mutex<mpsc::UnboundedReceiver<Reader>>,
-    /// Streams that the peer still permits. One that permits none at the start takes none at all.
+    /// Streams that the peer still permits; 0 at the start means never.
     permitted: AtomicU32,
     /// Streams that this end has opened.
     pub opened: AtomicU32,
-    /// Bytes that may still come over streams which this end opens: then the path is dead until there is more.
+    /// Bytes that streams opened by this end may still carry; at 0 the path is dead.
     pub path_bytes: Arc<AtomicUsize>,
 }
 
-/// Both ends of a connection on which the one which is first may open `streams`, each with a buffer of its own.
+/// Connects two ends; the first may open `streams`, each with its own buffer.
 pub fn connection(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
     ends([streams, 0], buffer_bytes)
 }
 
-/// Both ends of a connection on which each may open `streams`.
+/// Connects two ends, each of which may open `streams`.
 pub fn connection_both_ways(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
     ends([streams, streams], buffer_bytes)
 }
 
-/// Both ends, each with the number of streams that it may open.
+/// Connects two ends that may open these numbers of streams.
 fn ends([near, far]: [u32; 2], buffer_bytes: usize) -> (Memory, Memory) {
     let (here, there) = duplex(buffer_bytes);
     let ((to_there, from_here), (to_here, from_there)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
@@ -124,7 +124,7 @@ impl AsyncRead for Reader {
         let before = buf.filled().len();
         let left = self.path_bytes.load(Ordering::SeqCst);
         if left == 0 {
-            // It may come back.
+            // More bytes may be permitted later.
             let waker = cx.waker().clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -148,7 +148,7 @@ impl AsyncRead for Reader {
 
 impl AsyncWrite for Writer {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        // The reader is gone.
+        // The reader was dropped.
         Pin::new(&mut self.stream).poll_write(cx, buf).map_err(|_| StreamError::Stopped { code: 0 }.into())
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,4 +1,4 @@
-//! DFCP as one of the transports compared.
+//! DFCP as one of the compared transports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path as FilePath;
@@ -12,20 +12,20 @@ use super::result::Transport;
 use super::transfer::{Peer, Sink, feed};
 use super::waste::Waste;
 
-/// Bandwidth-delay products that buffers must hold to run at full rate at heavy loss.
+/// Bandwidth-delay products of buffer that full rate at heavy loss needs.
 const BUFFER_BDPS: u64 = 8;
 
-/// The library of this workspace, modern profile.
+/// This workspace's library, modern profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Dfcp {
-    /// Told the path's rate.
+    /// Fixed rate: that of the path.
     Told,
-    /// Finds it.
+    /// Automatic rate.
     Auto,
 }
 
 fn config(rate: Rate, path: &Path) -> Config {
-    // Both ends are this process; QUIC's certificate is not checked for anything either.
+    // Both ends are this process; QUIC's certificate is not verified either.
     let mut config = Config::client(PeerKey::Any).with_rate(rate);
     let buffer_bytes = BUFFER_BDPS * path.bdp_bytes();
     config.send_buffer_bytes = config.send_buffer_bytes.max(buffer_bytes);

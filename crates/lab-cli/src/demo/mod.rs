@@ -54,11 +54,11 @@ pub struct DemoArgs {
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = rtt)]
     pub rtt: Duration,
 
-    /// Time after which a QUIC transfer is cut
+    /// Time limit of a QUIC transfer
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = limit)]
     pub limit: Duration,
 
-    /// Directory for the results, made if it is missing; files already there by these names are replaced
+    /// Directory for the results, created if missing; existing files of these names are replaced
     #[arg(long, value_name = "DIR", default_value = "demo-output")]
     pub output: PathBuf,
 
@@ -70,12 +70,12 @@ pub struct DemoArgs {
 /// Runs all transfers, prints the table (or JSON) and writes `goodput.svg` and `results.json`.
 ///
 /// # Errors
-/// The output directory or the sockets cannot be used; or, after everything was printed, a DFCP transfer was not
-/// completed or something arrived which had not been sent.
+/// Fails if the output directory or the sockets cannot be used; or, after printing, if a DFCP transfer was incomplete or delivered wrong
+/// bytes.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.output)
         .with_context(|| format!("cannot make the directory {}, choose another --output", args.output.display()))?;
-    // The file and its copies go away with it, also when the demonstration is interrupted.
+    // Dropping it removes the file and its copies, also after an interruption.
     let scratch = tempfile::tempdir_in(&args.output)
         .with_context(|| format!("cannot write to {}, choose another --output", args.output.display()))?;
     if !args.json {
@@ -100,7 +100,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 impl DemoArgs {
-    /// The path that loses the share `loss`.
+    /// Path with this loss rate.
     fn path(&self, loss: f64) -> Path {
         Path { rate_bps: self.rate, rtt: self.rtt, loss }
     }
@@ -117,7 +117,7 @@ impl DemoArgs {
         )
     }
 
-    /// Time limit of a DFCP run: more than it ever needs.
+    /// Time limit of a DFCP run, beyond any real duration.
     fn dfcp_limit(&self, path: &Path) -> Duration {
         let ideal_s = 8.0 * self.size as f64 / path.ceiling_bps(path.loss);
         Duration::from_secs_f64(2.0 * ideal_s) + 40 * self.rtt + Duration::from_secs(5)
@@ -170,7 +170,7 @@ fn save(path: &FilePath, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Success only if all that had to be done is done and verified.
+/// Success only if everything is done and verified.
 fn verdict(results: &[RunResult]) -> anyhow::Result<()> {
     for result in results {
         let what = format!("{} at {} loss", result.transport.label(), units::human_percent(result.path.loss));
@@ -199,7 +199,7 @@ fn size(text: &str) -> Result<u64, String> {
 fn loss(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     let number = trimmed.strip_suffix('%').unwrap_or(trimmed).trim_end();
-    // The sign makes the unit plain to the common parser.
+    // The percent sign makes the unit clear to the common parser.
     match units::percent(&format!("{number}%")) {
         Ok(loss) if loss <= 0.75 => Ok(loss),
         _ => Err("expected percents from 0 to 75 such as 0,1,10,30".to_owned()),

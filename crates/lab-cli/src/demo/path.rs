@@ -1,4 +1,4 @@
-//! The path that every transfer takes.
+//! Path of every transfer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_relay::{DirectionStats, Relay, RelayConfig};
 use serde::Serialize;
 
-/// Decides which packets each relay loses.
+/// Seed of each relay's losses.
 const SEED: u64 = 2026;
 
 /// IP packet of a full DFCP datagram over IPv4, bytes: symbol 1420, segment header and checksum 28, UDP and IP 28.
 const PACKET_BYTES: u64 = 1476;
 
-/// Payload of such a packet, bytes.
+/// Payload of a full packet, bytes.
 const PAYLOAD_BYTES: u64 = 1420;
 
-/// Even a short path has a queue of this many packets.
+/// Minimum queue length, packets, for short paths.
 const QUEUE_PACKETS_MIN: u64 = 100;
 
-/// A bottleneck with delay and loss, the same in both directions.
+/// Bottleneck with delay and loss, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Path {
-    /// Bits of IP packets per second, each way.
+    /// Rate in bits of IP packets per second, each way.
     pub(super) rate_bps: u64,
     /// Round-trip time without queueing; half of it each way.
     #[serde(rename = "rtt_ms", serialize_with = "as_ms")]
     pub(super) rtt: Duration,
-    /// Probability that a packet is lost, each way, independently of all others.
+    /// Loss probability of each packet, each way, independent.
     pub(super) loss: f64,
 }
 
@@ -38,13 +38,13 @@ impl Path {
         (self.rate_bps as f64 * self.rtt.as_secs_f64() / 8.0) as u64
     }
 
-    /// Packets that may wait for the bottleneck: one bandwidth-delay product of full ones.
+    /// Queue limit of the bottleneck in packets: one bandwidth-delay product of full ones.
     pub(super) fn queue_packets(&self) -> u64 {
         self.bdp_bytes().div_ceil(PACKET_BYTES).max(QUEUE_PACKETS_MIN)
     }
 
-    /// The goodput which a transport without waste reaches when the share `loss` of its packets is lost, bit/s: what
-    /// arrives, without headers. The header share is DFCP's, 1420 of 1476 bytes, for everyone.
+    /// Goodput of a transport without waste at this loss rate, bit/s, headers deducted. DFCP's header share, 1420 of 1476 bytes, is used
+    /// for all transports.
     pub(super) fn ceiling_bps(&self, loss: f64) -> f64 {
         self.rate_bps as f64 * (1.0 - loss) * (PAYLOAD_BYTES as f64 / PACKET_BYTES as f64)
     }
@@ -64,14 +64,14 @@ impl Path {
     }
 }
 
-/// Effect of the forward direction on a run.
+/// Forward direction's effect on a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Wire {
-    /// Bytes of IP packets which the sender offered: data, repair, retransmissions and control.
+    /// IP bytes that the sender offered: data, repair, retransmissions and control.
     pub(super) sent_bytes: u64,
-    /// Share of the packets through the bottleneck that were lost at random.
+    /// Share of packets lost at random behind the bottleneck.
     pub(super) loss: f64,
-    /// Share of the packets offered that found the bottleneck's queue full: losses which the sender made itself.
+    /// Share of offered packets dropped at the bottleneck's full queue: self-inflicted loss.
     pub(super) queue_drops: f64,
 }
 

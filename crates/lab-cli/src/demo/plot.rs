@@ -1,12 +1,12 @@
-//! The bar chart of goodput, drawn by the laboratory's plots.
+//! Bar chart of goodput, drawn by the laboratory's plots.
 
 use dfcp_lab::report::{self, Axis, Figure, Panel, Point, Role, Series};
 use dfcp_terminal::units::{human_bytes, human_duration, human_percent, human_rate};
 
 use super::result::{Ending, RunResult, Transport};
 
-/// Groups of bars, one per loss; within one, a bar per transport, and across it a line at what the path can carry. Each DFCP run
-/// begins a group.
+/// Draws groups of bars, one per loss; each has a bar per transport, and a line across it at the path's ceiling. Each DFCP run begins a
+/// group.
 pub(super) fn chart(results: &[RunResult]) -> String {
     let groups: Vec<&[RunResult]> =
         results.chunk_by(|a, b| a.path.loss == b.path.loss && b.transport != Transport::Dfcp).collect();
@@ -39,7 +39,7 @@ fn title(first: &RunResult) -> String {
     )
 }
 
-/// A point for each group that has a value, which is in bit/s.
+/// Series with a point for each group that has a value, in bit/s.
 fn series(label: &str, role: Role, groups: &[&[RunResult]], value: impl Fn(&[RunResult]) -> Option<f64>) -> Series {
     let bar = |(index, group): (usize, &&[RunResult])| Some(Point::exact(index as f64, value(group)? / 1e6));
     Series { label: label.to_owned(), points: groups.iter().enumerate().filter_map(bar).collect(), role }

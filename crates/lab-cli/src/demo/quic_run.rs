@@ -1,4 +1,4 @@
-//! QUIC (the quinn crate) as one of the transports compared.
+//! QUIC (the quinn crate) as one of the compared transports.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path as FilePath;
@@ -17,20 +17,20 @@ use super::path::Path;
 use super::result::Transport;
 use super::transfer::{Peer, Sink, feed};
 
-/// The name that the certificate is for.
+/// Host name in the certificate.
 const NAME: &str = "localhost";
 
-/// Windows of flow control, bytes, and how many bandwidth-delay products they are at least: never the limit.
+/// Minimum flow control window, bytes; the next constant is its minimum in bandwidth-delay products. Neither limits the rate.
 const WINDOW_BYTES_MIN: u64 = 16 << 20;
 const WINDOW_BDPS: u64 = 8;
 
-/// UDP payload of a full packet, bytes: the largest that quinn would find by itself.
+/// UDP payload of a full packet, bytes: the largest that quinn's MTU discovery finds.
 const UDP_PAYLOAD_BYTES: u16 = 1452;
 
-/// Socket buffers asked for, bytes; the kernel may grant less.
+/// Requested socket buffers, bytes; the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// Congestion controller, which finds the rate.
+/// Congestion controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Controller {
     /// CUBIC, quinn's default and the Internet's.
@@ -48,7 +48,7 @@ pub(super) struct Quic {
 }
 
 impl Quic {
-    /// Makes a certificate for this run only.
+    /// Creates a certificate for this run only.
     pub(super) fn new(controller: Controller) -> anyhow::Result<Self> {
         let made =
             rcgen::generate_simple_self_signed([NAME.to_owned()]).context("cannot make a certificate for QUIC")?;
@@ -69,7 +69,7 @@ impl Quic {
             .send_window(window_bytes)
             .receive_window(window)
             .stream_receive_window(window)
-            // DFCP is told the packet size too; and random loss must not look like a smaller MTU.
+            // DFCP knows the packet size too, and random loss must not look like a smaller MTU.
             .initial_mtu(UDP_PAYLOAD_BYTES)
             .min_mtu(UDP_PAYLOAD_BYTES)
             .mtu_discovery_config(None::<MtuDiscoveryConfig>);
@@ -100,7 +100,7 @@ impl Quic {
     }
 }
 
-/// An endpoint with large socket buffers on a free port.
+/// Endpoint with large socket buffers on a free port.
 fn endpoint(server: Option<ServerConfig>) -> anyhow::Result<Endpoint> {
     let open = || {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -151,7 +151,7 @@ impl Peer for Quic {
         let mut stream = connection.open_uni().await.context("cannot send over QUIC")?;
         feed(file, &mut stream).await?;
         stream.finish().context("cannot send over QUIC")?;
-        // Resolves without a code when the receiver has acknowledged everything.
+        // Resolves to no code when the receiver has acknowledged everything.
         let code = stream.stopped().await.context("cannot confirm over QUIC")?;
         anyhow::ensure!(code.is_none(), "the receiver stopped the QUIC stream");
         Ok((endpoint, connection))

@@ -11,10 +11,10 @@ use super::waste::Waste;
 /// Transport of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Transport {
-    /// This workspace's, told the path's rate.
+    /// DFCP at the path's rate.
     #[serde(rename = "dfcp")]
     Dfcp,
-    /// This workspace's, with its automatic rate.
+    /// DFCP at its automatic rate.
     #[serde(rename = "dfcp-auto")]
     DfcpAuto,
     /// quinn with BBR.
@@ -28,7 +28,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// In the order in which they run and are shown.
+    /// All transports, in the order of running and display.
     pub(super) const ALL: &[Self] = &[
         Self::Dfcp,
         Self::DfcpAuto,
@@ -38,12 +38,12 @@ impl Transport {
         Self::QuicCubic,
     ];
 
-    /// True for this workspace's.
+    /// True for DFCP.
     pub(super) const fn is_dfcp(self) -> bool {
         matches!(self, Self::Dfcp | Self::DfcpAuto)
     }
 
-    /// Its name for display.
+    /// Name for display.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",
@@ -59,52 +59,52 @@ impl Transport {
 /// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ending {
-    /// The sender has the confirmation of every byte.
+    /// The sender has a confirmation of every byte.
     Complete,
-    /// The time limit came first.
+    /// The time limit ended the run.
     Cut {
         /// Goodput over the last three quarters of the run, bit/s.
         steady_bps: f64,
     },
-    /// The transport gave up.
+    /// The transport failed.
     Failed {
-        /// Why, as a phrase.
+        /// Reason, as a phrase.
         reason: String,
     },
 }
 
-/// One file over one relay.
+/// Result of one file over one relay.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunResult {
     /// Transport of the run.
     pub(super) transport: Transport,
     /// Path that it ran over.
     pub(super) path: Path,
-    /// Events of the forward direction.
+    /// Statistics of the forward direction.
     pub(super) wire: Wire,
-    /// The file's length.
+    /// Length of the file.
     pub(super) file_bytes: u64,
-    /// Bytes that the receiving side had when the run ended.
+    /// Bytes that the receiving side had at the end of the run.
     pub(super) arrived_bytes: u64,
-    /// From `connect` to the sender's confirmation, or to the cut.
+    /// Time from `connect` to the sender's confirmation, or to the time limit, s.
     pub(super) elapsed_s: f64,
-    /// Its outcome.
+    /// Outcome of the run.
     pub(super) ending: Ending,
     /// True if all arrived bytes equal the sent ones, by BLAKE3 of both as read back from the disk.
     pub(super) hash_ok: bool,
-    /// Datagrams sent in vain, where the transport knows.
+    /// Wasted datagrams; `None` if the transport does not count them.
     pub(super) waste: Option<Waste>,
-    /// Remark beyond the figures.
+    /// Remark beyond the numbers.
     pub(super) remark: Option<String>,
 }
 
 impl RunResult {
-    /// True if the whole file arrived, was confirmed and is right.
+    /// True if the whole file arrived, was confirmed and is correct.
     pub(super) fn is_verified(&self) -> bool {
         self.ending == Ending::Complete && self.arrived_bytes == self.file_bytes && self.hash_ok
     }
 
-    /// Complete runs: the file's bits by the time. Cut ones: the steady goodput, extrapolated from then on.
+    /// Goodput: of a complete run, the file's bits over the time; of a cut one, its steady goodput.
     pub(super) fn goodput_bps(&self) -> f64 {
         match self.ending {
             Ending::Complete if self.elapsed_s > 0.0 => 8.0 * self.file_bytes as f64 / self.elapsed_s,
@@ -113,19 +113,19 @@ impl RunResult {
         }
     }
 
-    /// Goodput by what the path could carry at the loss which the run really had.
+    /// Goodput as a share of the ceiling at the run's actual loss.
     pub(super) fn ceiling_share(&self) -> f64 {
         let ceiling_bps = self.path.ceiling_bps(self.wire.loss);
         if ceiling_bps > 0.0 { self.goodput_bps() / ceiling_bps } else { 0.0 }
     }
 
-    /// Bytes of IP packets sent beyond the bytes that arrived, as a share of those.
+    /// IP bytes sent beyond the bytes that arrived, as a share of the latter.
     pub(super) fn overhead(&self) -> Option<f64> {
         let is_shown = !matches!(self.ending, Ending::Failed { .. }) && self.arrived_bytes > 0;
         is_shown.then(|| self.wire.sent_bytes as f64 / self.arrived_bytes as f64 - 1.0)
     }
 
-    /// Time at which a cut run would have ended at its steady goodput; `None` for others and at no goodput.
+    /// Extrapolated duration of a cut run at its steady goodput; `None` for others, and without goodput.
     pub(super) fn extrapolated_s(&self) -> Option<f64> {
         let Ending::Cut { steady_bps } = self.ending else { return None };
         let left_bits = 8.0 * self.file_bytes.saturating_sub(self.arrived_bytes) as f64;
@@ -188,7 +188,7 @@ impl RunResult {
     }
 }
 
-/// Heads of the table's columns, and whether their cells stand to the right.
+/// Column headings of the table; true for right-aligned cells.
 const COLUMNS: [(&str, bool); 11] = [
     ("path loss", true),
     ("transport", false),
@@ -203,7 +203,7 @@ const COLUMNS: [(&str, bool); 11] = [
     ("hash", false),
 ];
 
-/// One line per run under one of heads, in aligned columns; a blank line between losses.
+/// Text table: a heading, one line per run, a blank line between losses.
 pub(super) fn table(results: &[RunResult]) -> String {
     let head = COLUMNS.map(|(name, _)| name.to_owned());
     let rows: Vec<_> = results.iter().map(RunResult::row).collect();
@@ -228,7 +228,7 @@ pub(super) fn table(results: &[RunResult]) -> String {
     lines.join("\n")
 }
 
-/// Legend of the figures, and notes on failed and cut runs: one line each.
+/// Legend, and notes on failed and cut runs: one line each.
 pub(super) fn notes(results: &[RunResult]) -> String {
     let mut lines = vec![
         "lost: random losses the run really had on the way forward; queue drops: losses which the sender itself made."
@@ -263,7 +263,7 @@ pub(super) fn notes(results: &[RunResult]) -> String {
     lines.join("\n")
 }
 
-/// All runs and where the chart is, as one object.
+/// JSON of all runs, with the chart's path.
 pub(super) fn json(results: &[RunResult], chart: &std::path::Path) -> Value {
     json!({
         "runs": results.iter().map(RunResult::json).collect::<Vec<_>>(),

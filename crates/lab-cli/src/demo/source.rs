@@ -1,4 +1,4 @@
-//! The file that is sent, and the check of what arrived.
+//! File to send, and verification of the received bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -9,17 +9,17 @@ use anyhow::Context;
 /// Seed of every demonstration's file.
 const SEED: &[u8] = b"dfcp demo";
 
-/// Bytes read or written at once.
+/// Read and write size, bytes.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A file of incompressible data: a transport that compresses gains nothing.
+/// File of incompressible data.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// Its path.
+    /// Path of the file.
     pub(super) path: PathBuf,
-    /// Its length.
+    /// Length of the file.
     pub(super) bytes: u64,
-    /// The BLAKE3 hash of all of it.
+    /// BLAKE3 hash of the whole file.
     pub(super) hash: blake3::Hash,
 }
 
@@ -32,8 +32,7 @@ impl Source {
         Ok(Self { path, bytes, hash })
     }
 
-    /// True if `copy` holds this file, or, with less arrived, its first `arrived_bytes` bytes. Reads both from the
-    /// disk; blocks.
+    /// True if `copy` equals this file, or its first `arrived_bytes` bytes. Reads both from the disk; blocks.
     pub(super) fn verify(&self, copy: &mut File, arrived_bytes: u64) -> anyhow::Result<bool> {
         let expected = if arrived_bytes == self.bytes {
             self.hash

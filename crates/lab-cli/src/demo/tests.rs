@@ -37,7 +37,7 @@ fn waste() -> Waste {
     Waste { share: 0.0049, dependent: 3, late: 195, refused: 0, data_datagrams: 40_000, proactive: 25, probe: 2 }
 }
 
-/// Two losses; one run of each ending.
+/// Results at two losses, with one run of each ending.
 fn results() -> Vec<RunResult> {
     let cut = |steady_bps| Ending::Cut { steady_bps };
     vec![
@@ -127,7 +127,7 @@ fn the_table_shows_every_figure_in_columns() {
             assert!(lines[line].contains(cell), "{cell} in {}", lines[line]);
         }
     }
-    // Columns stay columns: the transports' names begin at one place.
+    // Columns are aligned: all transport names start at one position.
     let column = lines[0].find("transport").unwrap();
     assert!(lines[1][column..].starts_with("DFCP") && lines[7][column..].starts_with("QUIC CUBIC"), "{text}");
     let notes = result::notes(&results());
@@ -152,7 +152,7 @@ fn json_has_numbers_where_there_are_some() {
     assert_eq!((runs[5]["reason"].as_str(), &runs[5]["overhead"]), (Some("a < b & timed out"), &Value::Null));
 }
 
-/// Checks that elements nest and attributes are quoted; enough for what `plot` writes.
+/// Checks that elements nest and attributes are quoted, which suffices for the output of `plot`.
 fn assert_well_formed(xml: &str) {
     let mut open = Vec::new();
     let mut rest = xml;

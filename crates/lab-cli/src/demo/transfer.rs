@@ -1,4 +1,4 @@
-//! One transfer of the file over one relay, by any transport.
+//! Transfer of the file over one relay by any transport.
 
 use std::fs::File;
 use std::io::Write;
@@ -21,16 +21,16 @@ use super::waste::Waste;
 /// Period at which progress is checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Time for the receiver's last bytes once the sender has all confirmed.
+/// Time for the receiver's last bytes after the sender's last confirmation.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 
-/// A transport under test. Its ends stay alive until the run is over, whatever closing one early would do.
+/// Transport under test. Its ends stay alive until the end of the run, so that an early close has no effect.
 pub(super) trait Peer: Send + Sync {
-    /// The receiving end before anyone connects.
+    /// Receiving end before a connection.
     type Server: Send + 'static;
-    /// The receiving end after the last byte.
+    /// Receiving end after the last byte.
     type Receiver: Send + 'static;
-    /// The sending end after the last confirmation.
+    /// Sending end after the last confirmation.
     type Sender: Send + 'static;
 
     /// Transport that this peer tests.
@@ -39,13 +39,13 @@ pub(super) trait Peer: Send + Sync {
     /// Binds the receiving end to a free port.
     fn listen(&self, path: &Path) -> anyhow::Result<(SocketAddr, Self::Server)>;
 
-    /// Accepts one connection and takes all that comes.
+    /// Accepts one connection and reads it to the end.
     fn receive(
         server: Self::Server,
         sink: Sink,
     ) -> impl Future<Output = anyhow::Result<Self::Receiver>> + Send + 'static;
 
-    /// Connects to `to`, sends `file` and returns when the other end has confirmed all of it.
+    /// Connects to `to`, sends `file`, and returns after the peer's confirmation of all of it.
     fn send(
         &self,
         to: SocketAddr,
@@ -53,18 +53,18 @@ pub(super) trait Peer: Send + Sync {
         file: &FilePath,
     ) -> impl Future<Output = anyhow::Result<Self::Sender>> + Send;
 
-    /// Datagrams that a finished run sent in vain, where the transport knows.
+    /// Wasted datagrams of a finished run; `None` if the transport does not count them.
     fn waste(_sender: &Self::Sender) -> Option<Waste> {
         None
     }
 
-    /// Remark on a finished run beyond the figures, as a phrase.
+    /// Remark on a finished run, as a phrase.
     fn remark(_sender: &Self::Sender) -> Option<String> {
         None
     }
 }
 
-/// Destination of arriving bytes: a file, counted.
+/// Destination of received bytes: a file with a counter.
 #[derive(Debug)]
 pub(super) struct Sink {
     file: File,
@@ -72,7 +72,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Writes all that comes from `reader` until its end.
+    /// Writes everything from `reader` to the file.
     pub(super) async fn fill(mut self, mut reader: impl AsyncRead + Unpin) -> anyhow::Result<()> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
@@ -80,14 +80,14 @@ impl Sink {
             if read_bytes == 0 {
                 return Ok(());
             }
-            // Into the system's cache, a few kB at a time: shorter than handing it to another thread.
+            // Writing a few kB into the page cache is faster than a hand-over to another thread.
             self.file.write_all(&chunk[..read_bytes]).context("cannot write what arrived")?;
             self.arrived_bytes.fetch_add(read_bytes as u64, Ordering::Relaxed);
         }
     }
 }
 
-/// Sends all of the file to `writer`; does not shut it down.
+/// Sends the whole file to `writer` without shutting it down.
 pub(super) async fn feed(file: &FilePath, mut writer: impl AsyncWrite + Unpin) -> anyhow::Result<()> {
     let mut from =
         tokio::fs::File::open(file).await.with_context(|| format!("cannot open {} to send it", file.display()))?;
@@ -101,8 +101,8 @@ pub(super) async fn feed(file: &FilePath, mut writer: impl AsyncWrite + Unpin) -
     }
 }
 
-/// Sends `source` once by `peer` over `path`, or as much as gets through until `limit`. What goes wrong within the
-/// transport is a result; errors are those of this machine. `progress` is told how many bytes have arrived.
+/// Sends `source` once by `peer` over `path`, up to `limit`. Failures of the transport are results; errors are those of this machine.
+/// `progress` receives the number of bytes that have arrived.
 pub(super) async fn transfer<P: Peer>(
     peer: &P,
     path: &Path,
@@ -164,7 +164,7 @@ pub(super) async fn transfer<P: Peer>(
         path: *path,
         wire,
         file_bytes: source_bytes,
-        // A cut run's figures are those of the cut; what trickled in while it ended is only checked.
+        // Numbers of a cut run are those at the cut; later bytes are only verified.
         arrived_bytes: if ending == Ending::Complete { arrived_bytes } else { at_end_bytes },
         elapsed_s: elapsed.as_secs_f64(),
         ending,
@@ -174,7 +174,7 @@ pub(super) async fn transfer<P: Peer>(
     })
 }
 
-/// The receiver's task; dropping this ends it.
+/// Receiver's task; dropping this aborts it.
 #[derive(Debug)]
 struct Receiving<R>(JoinHandle<anyhow::Result<R>>);
 
@@ -187,7 +187,7 @@ impl<R> Receiving<R> {
             .context("the receiver ended early")?
     }
 
-    /// Ends the task, so that nothing is written any more.
+    /// Aborts the task, so that nothing more is written.
     async fn stop(&mut self) {
         if !self.0.is_finished() {
             self.0.abort();
@@ -204,7 +204,7 @@ impl<R> Drop for Receiving<R> {
     }
 }
 
-/// Measures the goodput of the last three quarters of a run, so that starting up does not count.
+/// Meter of the goodput over the last three quarters of a run, without the start-up.
 #[derive(Debug)]
 struct Steady {
     from: Duration,
@@ -222,7 +222,7 @@ impl Steady {
         }
     }
 
-    /// Bits per second between a quarter of the limit and now.
+    /// Goodput between a quarter of the limit and now, bit/s.
     fn rate_bps(&self, elapsed: Duration, arrived_bytes: u64) -> f64 {
         let (start, start_bytes) = self.start.unwrap_or_default();
         let seconds = elapsed.saturating_sub(start).as_secs_f64();

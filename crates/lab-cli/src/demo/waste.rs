@@ -1,34 +1,34 @@
-//! Datagrams sent in vain.
+//! Wasted datagrams.
 
 use dfcp::Stats;
 use serde::Serialize;
 
-/// Data datagrams which arrived and were not needed, as the receiver reports.
+/// Data datagrams that arrived and were not needed, as the receiver reports.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Waste {
-    /// Their share of all data datagrams sent.
+    /// Share of all data datagrams sent.
     pub(super) share: f64,
-    /// Those linearly dependent on what was there.
+    /// Datagrams linearly dependent on earlier symbols.
     pub(super) dependent: u64,
-    /// Those which came for a block that was decoded.
+    /// Datagrams that arrived after their block was decoded.
     pub(super) late: u64,
-    /// Those which had no place at the receiver.
+    /// Datagrams dropped by the receiver for lack of room.
     pub(super) refused: u64,
     /// All data datagrams sent.
     pub(super) data_datagrams: u64,
-    /// Repair symbols among these which were sent into idle time, to save a round trip, needed or not.
+    /// Repair symbols sent in idle time, to save a round trip, needed or not.
     pub(super) proactive: u64,
-    /// Repair symbols among these which were sent to make a silent peer speak.
+    /// Repair symbols sent to elicit a report from a silent peer.
     pub(super) probe: u64,
 }
 
 impl Waste {
-    /// The waste of a connection that has sent all its data; `None` if nothing was acknowledged.
+    /// Waste of a connection that has sent all its data; `None` if nothing was acknowledged.
     pub(super) fn of(stats: &Stats) -> Option<Self> {
         let (sent, wasted) = (stats.sent, stats.wasted);
         let data_datagrams = sent.source + sent.repair + sent.proactive + sent.probe;
         (data_datagrams > 0 && stats.stream_bytes_acknowledged > 0).then(|| Self {
-            // A peer's figures need not make sense.
+            // The peer's counts may be inconsistent.
             share: ((wasted.dependent + wasted.late + wasted.refused) as f64 / data_datagrams as f64).min(1.0),
             dependent: wasted.dependent,
             late: wasted.late,

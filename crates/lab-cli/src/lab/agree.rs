@@ -1,4 +1,4 @@
-//! `dfcp lab agree`: whether the simulator and another platform measure the same.
+//! `dfcp lab agree`: comparison of the simulator with another platform.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -17,13 +17,13 @@ use serde_json::json;
 use super::args::{self, AgreeArgs, PlatformsArg, RunsArg};
 use super::{chosen, lay_out, make, platforms, sources};
 
-/// Runs are added this often: after the first few it is known rather well how many are needed.
+/// Maximum number of rounds that add runs: after the first ones, the required number is known rather well.
 const ROUNDS_MAX: usize = 4;
 
 /// Runs the command.
 ///
 /// # Errors
-/// A plan makes no sense, the platform is not to be had, a run fails, or, with `--check`, fewer points agree than should.
+/// Fails if a plan is invalid, the platform is unavailable or a run fails; with `--check`, also if too few points agree.
 pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
     let runs = RunsArg {
@@ -63,7 +63,7 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs which are still needed so that every mean is sure, up to a limit for each point on the platform that is no simulator.
+/// Runs still needed until every mean is certain, up to a limit per point on the real platform.
 fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine], most: u32) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {

@@ -1,4 +1,4 @@
-//! `dfcp lab`: the command line.
+//! Arguments of `dfcp lab`.
 
 #[cfg(target_os = "linux")]
 pub mod kernel;
@@ -23,7 +23,7 @@ Example:
 
 Plans are TOML files; write your own and give their directory with --plans. How: docs/plans.md.")]
 pub struct LabArgs {
-    /// The command to run.
+    /// Command to run.
     #[command(subcommand)]
     pub command: LabCommand,
 }
@@ -31,37 +31,38 @@ pub struct LabArgs {
 /// Commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Show the plans there are
+    /// List the plans
     List(ListArgs),
-    /// Show the metrics which plans and claims may name
+    /// List the metrics that plans and claims may name
     Metrics(MetricsListArgs),
-    /// Run plans on the simulator, a Linux kernel, or this machine in real time, print what was measured, and judge the claims; what has been run already is kept
+    /// Run plans on the simulator, a Linux kernel, or this machine in real time; print the measurements, and judge the claims. Existing
+    /// records are reused
     Run(RunArgs),
-    /// Judge the claims of all plans by the records there are, and write the report
+    /// Judge the claims of all plans by the existing records, and write the report
     Report(ReportArgs),
-    /// Keep the records of plans, compressed, so that the report can be made of them wherever they are
+    /// Archive the records of plans, compressed, as a source for reports
     Archive(ArchiveArgs),
-    /// List the runs which have no record yet, a line of JSON each, for other machines
+    /// List the runs without a record, one line of JSON each, for other machines
     Jobs(JobsArgs),
-    /// Make a run that `jobs` has listed, and print its record as a line of JSON
+    /// Make a run listed by `jobs`, and print its record as a line of JSON
     Job(JobArgs),
-    /// Add the records which other machines have made
+    /// Add records that other machines have made
     Collect(CollectArgs),
-    /// Compare the simulator with another platform: runs the small form of plans on both until every mean is sure
+    /// Compare the simulator with another platform: run the small form of plans on both until every mean is certain
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
-    /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
+    /// Show one run in detail: goodput, windows, queues and drops over time, and the packets
     Trace(TraceArgs),
-    /// Do a job as the first process of a kernel in virtual time, which alone starts this
+    /// Run a job as the first process of a kernel in virtual time; started by that kernel only
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guest(GuestArgs),
-    /// Build and list the Linux kernels which run plans in virtual time, and run programs there
+    /// Build and list the Linux kernels that run plans in virtual time, and run programs there
     #[cfg(target_os = "linux")]
     Kernel(kernel::KernelArgs),
 }
 
-/// Directory of the plans, and the format of the output.
+/// Directory of the plans, and output format.
 #[derive(Debug, Clone, Args)]
 pub struct PlansArg {
     /// Directory of plans (*.toml) to use instead of the project's own
@@ -76,7 +77,7 @@ pub struct PlansArg {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  dfcp lab list\n  dfcp lab list --plans my-plans")]
 pub struct ListArgs {
-    /// Directory of the plans, and the format of the output.
+    /// Directory of the plans, and output format.
     #[command(flatten)]
     pub which: PlansArg,
 }
@@ -93,7 +94,7 @@ In a plan:
   [metrics]
   plot = [\"goodput_mbps\", \"queue_p95_ms\"]")]
 pub struct MetricsListArgs {
-    /// Only those with this word in their name or description
+    /// Only metrics with this word in their name or description
     #[arg(value_name = "WORD")]
     pub word: Option<String>,
     /// Print JSON instead of text
@@ -104,13 +105,13 @@ pub struct MetricsListArgs {
 /// Form, platforms and directory of the runs.
 #[derive(Debug, Clone, Args)]
 pub struct RunsArg {
-    /// The short form of every plan: fewer points, shorter, one seed; with the testbed it is --small
+    /// Use the quick form of every plan: fewer points, shorter, one seed; on the testbed equal to --small
     #[arg(long, conflicts_with = "small")]
     pub quick: bool,
-    /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
+    /// Use the small form: no link above 200 Mbit/s, for every platform; faster plans are scaled down
     #[arg(long)]
     pub small: bool,
-    /// Platforms that make them.
+    /// Platforms of the runs.
     #[command(flatten)]
     pub platforms: PlatformsArg,
     /// Runs of every point, instead of the plan's number
@@ -121,7 +122,7 @@ pub struct RunsArg {
     pub results: PathBuf,
 }
 
-/// Platform that makes the runs.
+/// Platform of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Platform {
     /// The simulator.
@@ -129,7 +130,7 @@ pub enum Platform {
     /// A Linux kernel in virtual time, with its own TCP and queues; see `dfcp lab kernel`.
     #[cfg(target_os = "linux")]
     Kernel,
-    /// This machine in real time: its TCP, and DFCP with all that coding costs, over emulated links; one run at a time.
+    /// This machine in real time: its TCP, and DFCP with the full cost of coding, over emulated links; one run at a time.
     #[cfg(target_os = "linux")]
     Testbed,
 }
@@ -156,10 +157,10 @@ pub struct RunArgs {
     /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
-    /// Runs at a time [default: one for each core]
+    /// Concurrent runs [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Exit with 1 if a claim differs, as a check of changes does
+    /// Exit with 1 if a claim's verdict differs, for use in checks
     #[arg(long)]
     pub check: bool,
     /// Directory of the plans, and the format of the output.
@@ -176,7 +177,7 @@ pub struct ReportArgs {
     /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
-    /// Directory of archived records to take instead of those in --results, even where code that makes them has changed since
+    /// Directory of archived records to use instead of --results, even if the code that made them has changed
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
     /// Directory of the plans, and the format of the output.
@@ -191,7 +192,7 @@ pub struct ArchiveArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which records of the plan's other runs stay
+    /// Directory of the archives: one PLAN.jsonl.gz per plan, in which records of other runs are kept
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Form, platforms and directory of the runs.
@@ -202,7 +203,7 @@ pub struct ArchiveArgs {
     pub plans: DirectoryArg,
 }
 
-/// A directory of plans.
+/// Directory of plans.
 #[derive(Debug, Clone, Args)]
 pub struct DirectoryArg {
     /// Directory of plans (*.toml) to use instead of the project's own
@@ -230,7 +231,7 @@ pub struct JobsArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// Leave out what this directory of archived records has, too
+    /// Also omit runs with a record in this archive directory
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
     /// Form, platforms and directory of the runs.
@@ -244,16 +245,16 @@ pub struct JobsArgs {
 /// Platforms that make jobs.
 #[derive(Debug, Clone, Args)]
 pub struct PlatformsArg {
-    /// Platform of the runs; several stand side by side: --platform sim,kernel
+    /// Platform of the runs; several are compared: --platform sim,kernel
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
     pub platform: Vec<Platform>,
-    /// Kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
+    /// Kernel: a built release such as 6.12, or the path of one; several are compared [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Vec<String>,
 }
 
 impl PlatformsArg {
-    /// True if some of them run in real time.
+    /// True if some platforms run in real time.
     #[must_use]
     pub fn is_in_real_time(&self) -> bool {
         self.platform.iter().any(|platform| match platform {
@@ -271,10 +272,10 @@ Examples:
   dfcp lab jobs D3 --quick | head -n 1 | dfcp lab job > record.jsonl
   dfcp lab job D3.quick.1.0123456789abcdef0123456789abcdef")]
 pub struct JobArgs {
-    /// Id of a job; without one, jobs are read from standard input, a line each
+    /// Id of a job; without it, jobs are read from standard input, one per line
     #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// Platform that makes it.
+    /// Platform of the run.
     #[command(flatten)]
     pub platforms: PlatformsArg,
     /// Directory of the plans.
@@ -292,10 +293,10 @@ Examples:
 Taken is what this program would have written with the same plans: a record of other settings is refused. Records which are there \
 already are passed over.")]
 pub struct CollectArgs {
-    /// Files of records, a line each [default: standard input]
+    /// Files of records, one per line [default: standard input]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Platforms that may have made them.
+    /// Platforms that may have made the records.
     #[command(flatten)]
     pub platforms: PlatformsArg,
     /// Directory of the records
@@ -306,7 +307,7 @@ pub struct CollectArgs {
     pub plans: DirectoryArg,
 }
 
-/// Platform that the simulator is compared with.
+/// Platform to compare the simulator with.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reference {
@@ -346,19 +347,19 @@ pub struct AgreeArgs {
     /// Platform to compare the simulator with
     #[arg(long, value_enum, value_name = "NAME", default_value = "kernel")]
     pub platform: Reference,
-    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a built release such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
-    /// Runs of a point on that platform at most, where they take long [default: 40]
+    /// Limit on runs per point on a slow platform [default: 40]
     #[arg(long, value_name = "N")]
     pub runs: Option<NonZeroU32>,
     /// Directory of the records
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub results: PathBuf,
-    /// Runs at a time [default: one for each core]
+    /// Concurrent runs [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Exit with 1 if fewer than 95 % of the sure points without random loss, or 90 % of those with it, agree
+    /// Exit with 1 if fewer than 95 % of the certain points without random loss, or 90 % of those with it, agree
     #[arg(long)]
     pub check: bool,
     /// Directory of the plans, and the format of the output.
@@ -366,7 +367,7 @@ pub struct AgreeArgs {
     pub which: PlansArg,
 }
 
-/// A swept parameter and its value, as `loss=0.01`.
+/// Swept parameter with its value, as `loss=0.01`.
 pub(super) fn level(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -390,37 +391,37 @@ pub struct TraceArgs {
     /// Id of a plan
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Label of a series; may be left out if the plan has one alone
+    /// Label of a series; optional if the plan has only one
     #[arg(long, value_name = "LABEL")]
     pub series: Option<String>,
-    /// A swept parameter's value; once for each which has several
+    /// Value of a swept parameter; once for each parameter with several values
     #[arg(long, value_name = "NAME=VALUE", value_parser = level)]
     pub at: Vec<(String, String)>,
     /// Number of the run at that point, from 1
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed_number: NonZeroU32,
-    /// The short form of the plan: fewer points, shorter
+    /// Use the quick form of the plan: fewer points, shorter
     #[arg(long, conflicts_with = "small")]
     pub quick: bool,
-    /// The short form with no link above 200 Mbit/s, which every platform can run
+    /// Use the small form: no link above 200 Mbit/s, for every platform
     #[arg(long)]
     pub small: bool,
-    /// Platform that makes the run
+    /// Platform of the run
     #[arg(long, value_enum, value_name = "NAME", default_value = "sim")]
     pub platform: Platform,
-    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a built release such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
-    /// Width of a bin
+    /// Width of a time bin
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::duration)]
     pub bin: Duration,
-    /// Simulated time, instead of the run's
+    /// Simulated time, instead of the plan's
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub duration: Option<Duration>,
-    /// Directory of the files
+    /// Output directory
     #[arg(long, value_name = "DIR", default_value = "lab-trace")]
     pub output: PathBuf,
-    /// Write the packets too, at most 200 MB of them; the simulator alone
+    /// Also write the packets, up to 200 MB; only on the simulator
     #[arg(long)]
     pub pcap: bool,
     /// Directory of the plans, and the format of the output.
@@ -432,7 +433,7 @@ pub struct TraceArgs {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
 pub struct GuestArgs {
-    /// The host's directory with the job
+    /// Directory of the host with the job
     pub directory: PathBuf,
 }
 

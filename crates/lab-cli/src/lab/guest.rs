@@ -1,4 +1,4 @@
-//! `dfcp lab guest`: what this program is inside a kernel in virtual time, which starts it.
+//! `dfcp lab guest`: the first process within a kernel in virtual time.
 
 use std::thread;
 
@@ -6,12 +6,12 @@ use anyhow::anyhow;
 
 use super::args::GuestArgs;
 
-/// Does the job, and ends the machine.
+/// Runs the job, then shuts the machine down.
 ///
 /// # Errors
-/// This is not the first process of a guest.
+/// Fails unless this is the first process of a guest.
 pub(super) fn run(args: &GuestArgs) -> anyhow::Result<()> {
-    // A thread of its own: the job has a runtime of its own, and moves its thread between namespaces.
+    // Use a separate thread: the job has its own runtime, and moves its thread between namespaces.
     let work = thread::scope(|scope| scope.spawn(|| dfcp_kernel::guest::run(&args.directory)).join());
     Ok(work.map_err(|_| anyhow!("the guest's work ended in a panic"))??)
 }

@@ -16,7 +16,7 @@ use super::args::{CollectArgs, JobArgs, JobsArgs};
 use super::{choice, chosen, lay_out, platforms, sources};
 use crate::limits::RECORD_BYTES_MAX;
 
-/// Prints the runs which have no record yet, a line of JSON each.
+/// Prints the runs without a record, one line of JSON each.
 pub(super) fn list(args: &JobsArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.plans.which())?, &args.ids)?;
     let platforms = platforms::of(&args.runs.platforms)?;
@@ -34,7 +34,7 @@ pub(super) fn list(args: &JobsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the run with an id, or those of the lines that come, and prints a record for each.
+/// Makes the run of an id, or the runs listed on standard input, and prints a record for each.
 pub(super) async fn run(args: JobArgs) -> anyhow::Result<()> {
     let work = tokio::task::spawn_blocking(move || {
         let sources = sources(&args.plans.which())?;
@@ -56,7 +56,7 @@ pub(super) async fn run(args: JobArgs) -> anyhow::Result<()> {
     work.await.context("the run ended in a panic")?
 }
 
-/// Adds the records which other machines have made to those that are there.
+/// Adds records of other machines to the existing ones.
 pub(super) fn collect(args: &CollectArgs) -> anyhow::Result<()> {
     let sources = sources(&args.plans.which())?;
     let all = platforms::of(&args.platforms)?;
@@ -80,7 +80,7 @@ pub(super) fn collect(args: &CollectArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plan's file of records, and the hashes of those which are there.
+/// Record file of a plan, with the hashes of its records.
 type Known = (Log, BTreeSet<String>);
 
 fn add(
@@ -103,7 +103,7 @@ fn add(
     Ok(())
 }
 
-/// Hands each line to `take`; an error says which one.
+/// Passes each line to `take`; an error names the line.
 fn each_line(
     mut input: impl BufRead,
     name: &str,

@@ -1,4 +1,4 @@
-//! `dfcp lab kernel`: kernels for the laboratory are built and listed.
+//! `dfcp lab kernel`: building and listing kernels of the laboratory.
 
 use std::io::{Write, stderr, stdout};
 use std::num::NonZeroUsize;
@@ -22,7 +22,7 @@ use super::{StopOnDrop, has_id, platforms, sources, unknown};
 /// Runs the command.
 ///
 /// # Errors
-/// No kernel can be built, or the cache cannot be read.
+/// Fails if no kernel can be built, or the cache cannot be read.
 pub(super) async fn run(args: KernelArgs) -> anyhow::Result<()> {
     match args.command {
         KernelCommand::Build(args) => build(args).await,
@@ -49,7 +49,7 @@ async fn execute(args: ExecArgs) -> anyhow::Result<()> {
     });
     let status = work.await.context("the guest's host ended in a panic")?.map_err(|why| anyhow!(why))?;
     if status != 0 {
-        // The command has said what was wrong; a script wants to know its own status.
+        // The command has printed its own errors; pass its exit status on.
         std::process::exit(status);
     }
     Ok(())
@@ -124,7 +124,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Origin of a kernel, in words.
+/// Description of a kernel's origin.
 fn origin(info: Option<&BuildInfo>) -> String {
     match info {
         Some(info) => format!(
@@ -138,7 +138,7 @@ fn origin(info: Option<&BuildInfo>) -> String {
     }
 }
 
-/// Shows the steps of a build: on a terminal the one at hand, with its time; a line for each that has ended.
+/// Progress of a build: on a terminal the current step with its time, and a line per finished step.
 struct Steps {
     bar: ProgressBar,
     is_hidden: bool,

@@ -1,4 +1,4 @@
-//! `dfcp lab`: plans are run on the simulator and other platforms, and their claims are judged.
+//! `dfcp lab`: runs plans on the simulator and other platforms, and judges their claims.
 
 #[cfg(target_os = "linux")]
 mod agree;
@@ -37,13 +37,13 @@ use dfcp_terminal::output;
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
 use self::platforms::Platforms;
 
-/// The name by which the command calls itself for a run on the testbed.
+/// Hidden command by which the program starts a testbed run.
 pub const TESTBED_RUN: &str = "testbed-run";
 
-/// Makes a run on the testbed, which standard input asks for. This process must have no other threads yet.
+/// Makes the testbed run that standard input describes. The process must be single-threaded at this point.
 ///
 /// # Errors
-/// The outcome cannot be printed.
+/// Fails if the outcome cannot be printed.
 #[cfg(target_os = "linux")]
 pub fn testbed_run() -> anyhow::Result<std::process::ExitCode> {
     dfcp_testbed::serve()?;
@@ -53,7 +53,7 @@ pub fn testbed_run() -> anyhow::Result<std::process::ExitCode> {
 /// Runs the command.
 ///
 /// # Errors
-/// A plan makes no sense, a file cannot be used, or a run is impossible.
+/// Fails if a plan is invalid, a file cannot be used, or a run is impossible.
 pub async fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
         LabCommand::List(args) => {
@@ -91,13 +91,13 @@ fn has_id(source: &Source, id: &str) -> bool {
     source.plan.id.eq_ignore_ascii_case(id)
 }
 
-/// That there is no plan `id`, and which there are.
+/// Message about an unknown plan `id`, with the known ones.
 fn unknown(sources: &[Source], id: &str) -> String {
     let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
     format!("there is no plan {}; choose from {}", printable(id), all.join(", "))
 }
 
-/// The plans with these ids, in their own order.
+/// Plans with these ids, in their own order.
 fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
     if ids.iter().any(|id| id == "all") {
         return Ok(sources);
@@ -109,7 +109,7 @@ fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn choice(runs: &RunsArg) -> Choice {
-    // A quick run in simulated time is too fast for a machine in real time.
+    // The quick form in simulated time is too fast for a real-time platform.
     let form = match (runs.quick, runs.small || runs.quick && runs.platforms.is_in_real_time()) {
         (_, true) => Form::Small,
         (true, false) => Form::Quick,
@@ -118,7 +118,7 @@ fn choice(runs: &RunsArg) -> Choice {
     Choice { form, seeds: runs.seeds.map(std::num::NonZeroU32::get) }
 }
 
-/// The plans' runs on `platforms`; what one of them cannot run is said.
+/// Runs of the plans on `platforms`; impossible ones are reported.
 fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow::Result<Vec<SideBySide>> {
     let platforms: Vec<&dyn Platform> = platforms.iter().map(|platform| &**platform).collect();
     let lay_out = |source: &Source| {
@@ -129,7 +129,7 @@ fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow:
     sources.iter().map(lay_out).collect()
 }
 
-/// Says to the threads that the command was broken off.
+/// Guard that stops the threads of an interrupted command.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -155,7 +155,7 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes those of `runs` which have no record yet, one platform after the other.
+/// Makes the runs without a record, one platform after the other.
 async fn make(
     runs: Vec<Run>,
     platforms: Arc<Platforms>,
@@ -179,17 +179,17 @@ async fn make(
     work.await.context("the runs ended in a panic")?
 }
 
-/// Place of the records.
+/// Location of records.
 #[derive(Clone, Copy, Debug)]
 enum Kept<'path> {
-    /// Those which this code has made.
+    /// Records of the current code.
     Results(&'path Path),
-    /// Those of some code.
+    /// Records of any code.
     Archive(&'path Path),
 }
 
 impl Kept<'_> {
-    /// Records of a plan, by the runs' hashes.
+    /// Records of a plan by run hash.
     fn of(self, plan: &str, runs: &[Run]) -> anyhow::Result<BTreeMap<String, Record>> {
         Ok(match self {
             Self::Results(directory) => read(directory, plan)?,
@@ -198,14 +198,14 @@ impl Kept<'_> {
     }
 }
 
-/// A plan with what was measured and its claims judged.
+/// Plan with its measurements and judged claims.
 struct JudgedPlan<'plan> {
     plan: &'plan Plan,
     overviews: Vec<Overview>,
     claims: Vec<Judged>,
 }
 
-/// Judges by the records, and writes the CSV files of those plans which have any.
+/// Judges by the records, and writes the CSV files of plans that have any.
 fn judge_all<'plan>(
     plans: &'plan [SideBySide],
     kept: Kept<'_>,

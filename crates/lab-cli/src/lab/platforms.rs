@@ -1,4 +1,4 @@
-//! The platforms which make runs.
+//! Platforms of runs.
 
 #[cfg(target_os = "linux")]
 use std::path::Path;
@@ -16,13 +16,13 @@ use dfcp_testbed::{Host, TestbedPlatform};
 
 use super::args::{self, PlatformsArg};
 
-/// In the order in which they stand side by side.
+/// Platforms in order of display.
 pub(super) type Platforms = Vec<Box<dyn Platform>>;
 
-/// Those that were asked for, each once.
+/// Requested platforms, once each.
 ///
 /// # Errors
-/// One of them is not there.
+/// Fails if a platform is unavailable.
 pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
     let mut all: Platforms = Vec::new();
     let mut add = |platform: Box<dyn Platform>| {
@@ -42,10 +42,10 @@ pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
     Ok(Arc::new(all))
 }
 
-/// The one that was asked for.
+/// Requested platform.
 ///
 /// # Errors
-/// It is not there.
+/// Fails if the platform is unavailable.
 pub(super) fn one(
     platform: args::Platform,
     #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there are no kernels"))] name: Option<&str>,
@@ -59,27 +59,27 @@ pub(super) fn one(
     })
 }
 
-/// This machine.
+/// This machine as a platform.
 #[cfg(target_os = "linux")]
 fn testbed() -> anyhow::Result<TestbedPlatform> {
     let program = std::env::current_exe().context("cannot find this program, which makes the runs")?;
     Ok(TestbedPlatform::new(Host::here().map_err(anyhow::Error::msg)?, program, super::TESTBED_RUN))
 }
 
-/// Those kernels, or the newest that was built.
+/// Requested kernels, or the newest built one.
 #[cfg(target_os = "linux")]
 fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
     if names.is_empty() { Ok(vec![kernel(None)?]) } else { names.iter().map(|name| kernel(Some(name))).collect() }
 }
 
-/// The kernel with this release or path, or the newest that was built.
+/// Kernel with this release or path, or the newest built one.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is no such kernel.
 #[cfg(target_os = "linux")]
 pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
     let program = std::env::current_exe().context("cannot find this program, which guests run")?;
-    // A release has no slash, a path may be written with one.
+    // A release contains no slash; a path may.
     let kernel = match name.filter(|name| name.contains('/')) {
         Some(path) => Kernel::at(Path::new(path))?,
         None => Cache::of_user()?.find(name)?,

@@ -1,13 +1,13 @@
-//! A bar for long sweeps, with the time left.
+//! Progress bar for long sweeps, with the remaining time.
 
 use dfcp_lab::Progress;
 use dfcp_terminal::output;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Steps of the bar for each unit of cost.
+/// Steps of the bar per unit of cost.
 const STEPS: f64 = 100.0;
 
-/// A bar on a terminal, and none in a pipe.
+/// Bar on a terminal; hidden otherwise.
 pub(super) struct Bar {
     bar: ProgressBar,
 }

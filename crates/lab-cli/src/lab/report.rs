@@ -1,4 +1,4 @@
-//! `dfcp lab report`: the page with all figures, from the records alone.
+//! `dfcp lab report`: page with all figures, from the records alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use dfcp_lab::{Form, Origin, Record, SideBySide, agreement, experiments, figures
 
 use super::{JudgedPlan, Kept, table};
 
-/// Writes the page beside the records and says where it is.
+/// Writes the page beside the records and prints its path.
 ///
 /// # Errors
-/// Records cannot be read, or the page not be written.
+/// Fails if records cannot be read, or the page cannot be written.
 pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: Form) -> anyhow::Result<PathBuf> {
     let mut report = Report { title: "DFCP: the experiments".to_owned(), form, ..Report::default() };
     report.date = date();
@@ -22,7 +22,7 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
     if let Kept::Archive(directory) = kept {
         report.tables.extend(agreement::table(&agreement::read(directory)?));
     }
-    // Records stay in use as long as the code which made them does, so they may be of several commits.
+    // Records stay valid while the code that made them does, so they may come from several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
     for SideBySide { source, runs, refusals } in plans {
         let all = kept.of(&source.plan.id, runs)?;
@@ -55,10 +55,10 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
     Ok(path)
 }
 
-/// Writes the tables of all cells and the description of all plans beside the page.
+/// Writes the tables of all cells and the descriptions of all plans beside the page.
 ///
 /// # Errors
-/// They cannot be written.
+/// Fails if the tables cannot be written.
 pub(super) fn write_tables(plans: &[SideBySide], judged: &[JudgedPlan<'_>], results: &Path) -> anyhow::Result<()> {
     let cells = judged.iter().flat_map(|JudgedPlan { plan, overviews, .. }| table::text(plan, overviews));
     let sources: Vec<_> = plans.iter().map(|plan| plan.source.clone()).collect();
@@ -70,13 +70,13 @@ pub(super) fn write_tables(plans: &[SideBySide], judged: &[JudgedPlan<'_>], resu
     Ok(())
 }
 
-/// Today, as 2026-11-21 (UTC).
+/// Today's date, as 2026-11-21 (UTC).
 fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     day((seconds / 86_400) as i64)
 }
 
-/// The date `days` after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Date `days` after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
 fn day(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);

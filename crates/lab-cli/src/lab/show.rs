@@ -1,4 +1,4 @@
-//! Text that `dfcp lab` prints.
+//! Text output of `dfcp lab`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
     }
 }
 
-/// The metrics with `word` in their name or description, or all.
+/// Prints metrics with `word` in their name or description, or all.
 pub(super) fn metrics(word: Option<&str>, is_json: bool) -> anyhow::Result<()> {
     let lower = word.unwrap_or_default().to_lowercase();
     let found = METRICS.iter().filter(|(name, text)| name.contains(&lower) || text.to_lowercase().contains(&lower));
@@ -44,10 +44,10 @@ pub(super) fn metrics(word: Option<&str>, is_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Claims with each verdict, by the platform which was measured and by where they come from.
+/// Number of claims per verdict, by platform and by source.
 type Counts = BTreeMap<(String, Tag), [usize; 4]>;
 
-/// The table of each plan, if wanted, before what became of its claims.
+/// Prints each plan's table, if requested, and the verdicts of its claims.
 pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool) {
     let mut counts = Counts::new();
     for JudgedPlan { plan, overviews, claims } in plans {
@@ -73,7 +73,7 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
     }
 }
 
-/// Claims per verdict: in all, and apart by their source and, if there are several, by platform.
+/// Counts of claims per verdict: in total, by source, and by platform if there are several.
 fn counted(counts: &Counts) -> String {
     let is_one = counts.keys().map(|(platform, _)| platform).collect::<BTreeSet<_>>().len() < 2;
     let line = |what: &str, [reproduced, differ, not_reproducible, not_run]: [usize; 4]| {
@@ -95,7 +95,7 @@ fn counted(counts: &Counts) -> String {
     [vec![line("claims", all)], parts].concat().join("\n  ")
 }
 
-/// Verdicts that would change, in words; empty if there are none.
+/// Phrase about verdicts that would change; empty if there are none.
 fn changes(verdicts: usize) -> String {
     match verdicts {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! Measurements, as tables for a terminal.
+//! Measurements as text tables.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use dfcp_lab::plan::Plan;
 use dfcp_lab::{FEW_LOSSES, Overview, Row, Summary, digits};
 use serde_json::{Map, Value, json};
 
-/// Lines are no wider, so that they fit most terminals and mails. Wider tables go on in a further block of columns.
+/// Maximum line width, for most terminals and mails. Wider tables continue in a further block of columns.
 const WIDTH: usize = 100;
 
-/// A label which has no spaces to break at is cut here.
+/// Maximum length of a label without spaces, which is cut there.
 const LABEL_MAX: usize = 30;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 /// Sign for a missing value.
 const NOTHING: &str = "–";
 
-/// A plan's title and question, and a table for each of its metrics.
+/// Text of a plan: title, question, and a table per metric.
 pub(super) fn text(plan: &Plan, overviews: &[Overview]) -> Vec<String> {
     let mut lines = wrapped(&format!("{}: {}", printable(&plan.id), printable(&plan.title)), WIDTH);
     lines.extend(wrapped(&printable(&plan.question), WIDTH));
@@ -35,7 +35,7 @@ pub(super) fn text(plan: &Plan, overviews: &[Overview]) -> Vec<String> {
     lines
 }
 
-/// The figures of the tables, one object for each.
+/// JSON of the tables, one object each.
 pub(super) fn values(plan: &Plan, overviews: &[Overview]) -> Vec<Value> {
     let mut all = Vec::new();
     for overview in overviews {
@@ -83,7 +83,7 @@ fn table(overview: &Overview) -> Vec<String> {
     lines
 }
 
-/// Heading of a table: the metric, its unit, and the kind of the numbers.
+/// Heading of a table: metric, unit, and kind of numbers.
 fn heading(overview: &Overview) -> String {
     let unit = if overview.unit.is_empty() { String::new() } else { format!(", {}", overview.unit) };
     let counts: BTreeSet<usize> = overview.summaries().map(|(_, _, summary)| summary.runs).collect();
@@ -96,17 +96,17 @@ fn heading(overview: &Overview) -> String {
     format!("{}{unit} ({runs})", overview.label)
 }
 
-/// A column as it will be printed.
+/// Column to be printed.
 #[derive(Clone, Debug)]
 struct Column {
-    /// The lines of its heading.
+    /// Lines of the heading.
     head: Vec<String>,
     cells: Vec<String>,
     width: usize,
 }
 
 impl Column {
-    /// With its heading broken at spaces, and all cells set to the right.
+    /// Creates a column with its heading broken at spaces, and all cells right-aligned.
     fn new(label: &str, cells: Vec<String>) -> Self {
         let label = printable(label);
         let longest = label.split(' ').map(length).max().unwrap_or(0).min(LABEL_MAX);
@@ -115,7 +115,7 @@ impl Column {
     }
 }
 
-/// The columns which say where a row is: a parameter each, and the flow.
+/// Columns that identify a row: one per parameter, and the flow.
 fn places(overview: &Overview) -> Vec<Column> {
     let level =
         |row: &Row, at: usize| row.levels.get(at).map_or_else(String::new, |level| printable(&level.to_string()));
@@ -131,7 +131,7 @@ fn places(overview: &Overview) -> Vec<Column> {
     columns
 }
 
-/// The column of a series: means under each other, spreads under each other, and marks of few losses.
+/// Column of a series: aligned means, spreads, and marks of few losses.
 fn column(overview: &Overview, index: usize, series: &str) -> Column {
     let summaries = || overview.rows.iter().map(|row| row.cells.get(index).copied().flatten());
     let parts: Vec<[String; 3]> =
@@ -146,7 +146,7 @@ fn nothing() -> [String; 3] {
     [NOTHING.to_owned(), String::new(), String::new()]
 }
 
-/// Mean, spread with as many decimals, and the mark.
+/// Mean, spread with the same decimals, and the mark.
 fn cell(summary: &Summary) -> [String; 3] {
     let mean = digits(summary.mean);
     let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -182,7 +182,7 @@ fn left(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(length(text))))
 }
 
-/// `text` in lines of at most `width` letters, broken at spaces; a longer word is cut.
+/// `text` in lines of at most `width` letters, broken at spaces; longer words are cut.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! `dfcp lab trace`: what happened in one run.
+//! `dfcp lab trace`: one run in detail.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::args::TraceArgs;
 use super::{StopOnDrop, has_id, platforms, sources, unknown};
 
-/// Flows which are shown; more of them are in the file.
+/// Maximum number of flows shown; the file has all.
 const FLOWS_SHOWN_MAX: usize = 100;
 
 pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {

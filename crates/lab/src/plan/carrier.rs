@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Policy, Rate, Schedule};
+use dfcp_proto::codec::{Codec, RandomLinear};
+use dfcp_proto::{ClassicSettings, Config, Parameter, Policy, Rate, Schedule};
 use dfcp_sim::messages::{MODEL_HEADER_BYTES, Messages, ModelConfig, Recovery};
 use dfcp_sim::tcp::{self, Congestion};
-use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
+use dfcp_sim::{Counting, DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -360,6 +361,7 @@ impl Carrier {
         };
         let epsilon = self.epsilon(loss);
         let is_coded = self.codec == Some(true);
+        let codec: &'static dyn Codec = if is_coded { &RandomLinear } else { &Counting };
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(encoded_bytes);
         let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.blocks_in_window());
@@ -376,7 +378,7 @@ impl Carrier {
             .with_receive_memory_bytes(memory_bytes)
             // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
             .with_idle_timeout(Duration::from_secs(3600))
-            .with_content(if is_coded { Content::Real } else { Content::Elided });
+            .with_codec(codec);
         for (name, &value) in &self.parameters {
             let set = name.parse().and_then(|parameter: Parameter| config.set(parameter, value));
             set.map_err(|error| format!("parameters.{name}: {error}"))?;

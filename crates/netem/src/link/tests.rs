@@ -3,7 +3,7 @@ use crate::{Datagram, Discipline, Ecn, Policer, QueueLimit, Red};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packet that shows its place in the sequence.
+/// Packet whose bytes state its sequence number.
 fn numbered(number: u32, size_bytes: usize) -> Vec<u8> {
     let mut bytes = number.to_be_bytes().to_vec();
     bytes.resize(size_bytes, 0);
@@ -14,7 +14,7 @@ fn number_of(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Pops what falls due until `end` at the very times it does: what arrived, and when.
+/// Pops packets at their arrival times until `end`; returns times and packets.
 fn pop_until(link: &mut Link<Vec<u8>>, end: Time) -> Vec<(Time, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(time) = link.next_time().filter(|&time| time <= end) {
@@ -26,17 +26,17 @@ fn pop_until(link: &mut Link<Vec<u8>>, end: Time) -> Vec<(Time, Vec<u8>)> {
     arrived
 }
 
-/// Runs the link empty.
+/// Pops until the link is empty.
 fn drain(link: &mut Link<Vec<u8>>) -> Vec<(Time, Vec<u8>)> {
     pop_until(link, Time::MAX)
 }
 
-/// Times and numbers of what arrives from now on.
+/// Times and numbers of all further arrivals.
 fn schedule(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     numbers(drain(link))
 }
 
-/// Times and numbers of what arrives when `count` packets of 100 bytes come in at equal distances.
+/// Times and numbers of arrivals for `count` packets of 100 bytes at equal distances.
 fn stream(link: &mut Link<Vec<u8>>, count: u32, gap: Duration) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     for number in 0..count {
@@ -74,9 +74,9 @@ fn a_perfect_link_delivers_at_once() {
 
 #[test]
 fn a_schedule_worked_out_by_hand() {
-    // 8 Mbit/s: 1 µs per byte; 10 ms of delay; two may wait. Pushed at 0: #0 (1000 B) is sent until 1000 µs, #1 (500 B)
-    // until 1500, #2 (100 B) until 1600, #3 finds the queue full. At 1000 µs #0 has just left, so #4 (50 B) finds room and
-    // is sent until 1650. At 5000 µs the link is idle: #5 (200 B) until 5200.
+    // 8 Mbit/s: 1 µs per byte; 10 ms of delay; queue of two. Pushed at 0: #0 (1000 B) is sent until 1000 µs, #1 (500 B) until 1500, #2 (100
+    // B) until 1600, #3 finds the queue full. At 1000 µs #0 has just left, so #4 (50 B) finds room and is sent until 1650. At 5000 µs the
+    // link is idle: #5 (200 B) until 5200.
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(10 * MS).with_queue(QueueLimit::packets(2));
     let mut link = Link::new(config, 0).unwrap();
     for (number, size_bytes) in [(0, 1000), (1, 500), (2, 100), (3, 100)] {
@@ -95,7 +95,7 @@ fn a_schedule_worked_out_by_hand() {
 
 #[test]
 fn packets_back_to_back_take_exactly_their_bits() {
-    // 1476 bytes at 93.4 Mbit/s take 126 423.98… ns each: rounding every one up would be 20 ns late after 1000.
+    // 1476 bytes at 93.4 Mbit/s take 126 423.98… ns each: rounding each up would be 20 ns late after 1000.
     for (rate_bps, size_bytes) in [(93_400_000u64, 1476usize), (3, 10), (999_999_937, 1500), (123_456_789_012, 40)] {
         let config = LinkConfig::default().with_rate_bps(rate_bps);
         let mut link = Link::new(config, 0).unwrap();
@@ -323,7 +323,7 @@ fn packets_leave_in_batches_and_in_order() {
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(MS).with_batch(4 * MS);
     let mut link = Link::new(config, 1).unwrap();
     let arrived = stream(&mut link, 80, Duration::from_micros(100));
-    // Packets that are there at 1.1 to 4 ms arrive at 4 ms, and so on; the last is there at 9 ms.
+    // Packets ready at 1.1 to 4 ms arrive at 4 ms, and so on; the last is ready at 9 ms.
     let of = |ms: u64| arrived.iter().filter(|(at_ns, _)| *at_ns == ms * 1_000_000).count();
     assert_eq!([4, 8, 12].map(of), [30, 40, 10]);
     assert!(arrived.iter().map(|(_, number)| *number).eq(0..80));
@@ -332,7 +332,7 @@ fn packets_leave_in_batches_and_in_order() {
 
 #[test]
 fn what_exceeds_a_policer_is_dropped_and_the_rest_does_not_wait() {
-    // 8 Mbit/s are ten packets of 100 bytes per ms; twice as many come.
+    // 8 Mbit/s are ten packets of 100 bytes per ms; twice as many are offered.
     let policer = Policer { rate_bps: 8_000_000, bucket_bytes: 200 };
     let mut link = Link::new(LinkConfig::default().with_delay(MS).with_policer(policer), 1).unwrap();
     let arrived = stream(&mut link, 2_000, Duration::from_micros(50));
@@ -361,15 +361,15 @@ fn packets_which_follow_closely_are_waited_for_and_no_others() {
     let mut link = Link::new(config, 1).unwrap();
     assert_eq!(link.next_time_together(us(100)), None);
     link.push(Time::ZERO, numbered(0, 100));
-    // Alone: it does not wait.
+    // A lone packet is not delayed.
     assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(510)));
     link.push(Time::ZERO, numbered(1, 100));
     link.push(Time::ZERO, numbered(2, 100));
-    // Two wait behind it, of 10 us each.
+    // Two packets are queued behind it, 10 µs each.
     assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(530)));
     assert_eq!(link.next_time_together(us(15)), Some(Time::from_us(520)));
     assert_eq!(link.next_time_together(us(9)), Some(Time::from_us(510)));
-    // All of them travel: the same, and what arrives later is not waited for.
+    // All packets are in flight: the same result, and later arrivals are not waited for.
     link.advance(Time::from_us(40));
     link.push(Time::from_us(200), numbered(3, 100));
     link.advance(Time::from_us(300));
@@ -399,7 +399,7 @@ fn what_leaves_in_an_outage_is_gone_and_what_travels_arrives() {
         link.push(Time::ZERO, numbered(number, 1_000));
     }
     let outage = |is_out| LinkChange { outage: Some(is_out), ..LinkChange::default() };
-    // The first has left; the second and the third leave meanwhile.
+    // The first packet has left; the second and third leave during the outage.
     link.change(Time::from_us(1_500), &outage(true)).unwrap();
     link.change(Time::from_us(3_500), &outage(false)).unwrap();
     assert_eq!(schedule(&mut link), [(6_000_000, 0), (9_000_000, 3)]);
@@ -425,7 +425,7 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     let before = link.clone().policed(Some(16_000_000), 2).unwrap();
     assert_eq!((before.rate_bps, before.policer.map(|policer| policer.rate_bps)), (Some(8_000_000), Some(16_000_000)));
     assert!(LinkConfig::default().policed(None, 2).is_err() && link.policed(None, 0).is_err());
-    // Two pass the policer at once and wait for the transmitter, the third is dropped; a packet's tokens need 750 us.
+    // Two packets pass the policer at once and wait for the transmitter, the third is dropped; a packet's tokens need 750 µs.
     let mut link = Link::new(before, 1).unwrap();
     for (number, us) in [(0, 0), (1, 0), (2, 0), (3, 750)] {
         link.push(Time::from_us(us), numbered(number, 1_500));
@@ -434,7 +434,7 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     assert_eq!(link.stats().queue_drops.packets, 1);
 }
 
-/// Codepoints do not change behind the queue: a copy and a damaged packet have that of the original.
+/// Impairments preserve codepoints: a copy and a damaged packet have the original's.
 #[test]
 fn marks_pass_what_is_behind_the_queue() {
     let red =
@@ -454,7 +454,7 @@ fn marks_pass_what_is_behind_the_queue() {
         }
     }
     let arrived: Vec<Ecn> = std::iter::from_fn(|| link.pop(Time::from_s(10))).map(|packet| packet.ecn).collect();
-    // The first finds the transmitter idle and the second an empty queue.
+    // The first packet finds the transmitter idle, the second an empty queue.
     let kept = arrived.iter().filter(|&&ecn| ecn != Ecn::Ce).count();
     assert_eq!((arrived.len(), kept), (24, 4));
     assert_eq!((link.stats().ce_marked.packets, link.stats().early_drops.packets), (10, 0));

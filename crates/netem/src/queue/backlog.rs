@@ -1,7 +1,7 @@
-//! The packets that wait, one list per flow, and which list is the longest.
+//! Queued packets, one list per flow, with the longest list.
 //!
-//! All lists share one table of packets whose entries are used again, so that in steady state no packet costs an
-//! allocation and the memory of many flows is that of the packets which wait, not of every flow's worst moment.
+//! All lists share one table of packets whose entries are reused: in steady state no packet costs an allocation, and memory follows the
+//! total of queued packets, not each flow's maximum.
 
 use std::cmp::Reverse;
 
@@ -9,10 +9,10 @@ use super::heap::SlotHeap;
 use super::limit::QueueLimit;
 use crate::packet::Packet;
 
-/// Ends a list.
+/// Index that ends a list.
 const NONE: u32 = u32::MAX;
 
-/// Cost of a packet to its flow: its bytes, but never 0, or a flow of empty packets would be served for ever.
+/// Cost of a packet to its flow: its bytes, at least 1; otherwise a flow of empty packets would be served for ever.
 pub(super) fn cost_bytes(size_bytes: u32) -> u32 {
     size_bytes.max(1)
 }
@@ -21,10 +21,10 @@ pub(super) fn cost_bytes(size_bytes: u32) -> u32 {
 #[derive(Clone, Debug)]
 pub(super) struct Backlog<P, T> {
     nodes: Vec<Node<P, T>>,
-    /// First node that is free; the others follow by `next`.
+    /// Head of the free list, linked by `next`.
     free: u32,
     lists: Vec<List>,
-    /// Lists with packets by their bytes.
+    /// Non-empty lists, ordered by bytes.
     longest: SlotHeap<Reverse<u64>>,
     packets: usize,
     bytes: u64,
@@ -50,13 +50,13 @@ impl List {
     const EMPTY: Self = Self { first: NONE, last: NONE, packets: 0, bytes: 0 };
 }
 
-/// A packet taken out to make room for another.
+/// Packet removed to make room for another.
 #[derive(Debug)]
 pub(super) struct Evicted<P, T> {
     pub(super) slot: usize,
     pub(super) packet: P,
     pub(super) tag: T,
-    /// It was the last of its list.
+    /// True if its list is empty now.
     pub(super) emptied: bool,
 }
 
@@ -65,7 +65,7 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         Self { nodes: Vec::new(), free: NONE, lists: Vec::new(), longest: SlotHeap::new(), packets: 0, bytes: 0 }
     }
 
-    /// Packets in all lists.
+    /// Number of packets in all lists.
     pub(super) fn len(&self) -> usize {
         self.packets
     }
@@ -75,7 +75,7 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         self.bytes
     }
 
-    /// Packets in one list.
+    /// Number of packets in one list.
     pub(super) fn slot_len(&self, slot: usize) -> usize {
         self.lists.get(slot).map_or(0, |list| list.packets as usize)
     }
@@ -85,24 +85,24 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         self.lists.get(slot).map_or(0, |list| list.bytes)
     }
 
-    /// The oldest packet of a list, and its tag.
+    /// Oldest packet of a list, with its tag.
     pub(super) fn front(&self, slot: usize) -> Option<(&P, T)> {
         let node = self.nodes.get(self.lists.get(slot)?.first as usize)?;
         node.entry.as_ref().map(|(packet, tag)| (packet, *tag))
     }
 
-    /// The slot with the most bytes, the lowest among equals. `None` when nothing waits.
+    /// Slot with the most bytes, the lowest among equals; `None` when all are empty.
     pub(super) fn longest(&self) -> Option<usize> {
         self.longest.peek().map(|(_, slot)| slot)
     }
 
-    /// True if a packet of `size_bytes` could wait alone, and the table has an entry for it.
+    /// True if a packet of `size_bytes` fits an empty queue, and the table has an entry for it.
     pub(super) fn can_hold(&self, limit: QueueLimit, size_bytes: u32) -> bool {
         self.packets < NONE as usize && limit.admits(0, 0, size_bytes)
     }
 
-    /// Makes room for a packet of `size_bytes` in `slot` by taking packets from the tail of the longest list. False
-    /// when the arriving packet is the one to be dropped: its own list would be the longest, or nothing helps.
+    /// Makes room for a packet of `size_bytes` in `slot` by removing packets from the tail of the longest list. False if the arriving
+    /// packet must be dropped: its own list would be the longest, or no removal helps.
     pub(super) fn make_room(
         &mut self,
         limit: QueueLimit,
@@ -125,7 +125,7 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         true
     }
 
-    /// Appends a packet to a list. The caller has made sure of the room.
+    /// Appends a packet to a list. The caller has made room.
     pub(super) fn push_back(&mut self, slot: usize, packet: P, tag: T) {
         if slot >= self.lists.len() {
             self.lists.resize(slot + 1, List::EMPTY);
@@ -146,13 +146,13 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         self.bytes += size_bytes;
     }
 
-    /// Takes the oldest packet of a list.
+    /// Removes the oldest packet of a list.
     pub(super) fn pop_front(&mut self, slot: usize) -> Option<(P, T)> {
         let index = self.lists.get(slot)?.first;
         self.take(slot, index)
     }
 
-    /// Takes the newest packet of a list.
+    /// Removes the newest packet of a list.
     pub(super) fn pop_back(&mut self, slot: usize) -> Option<(P, T)> {
         let index = self.lists.get(slot)?.last;
         self.take(slot, index)

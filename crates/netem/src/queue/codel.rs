@@ -1,6 +1,6 @@
-//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. If told
-//! to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
-//! of a drop, and sends the packet, so that of several signals which are overdue one is given with each packet.
+//! Controlled delay (CoDel, RFC 8289): drops from the head of one queue once its sojourn time has been too long for an interval. If
+//! enabled, ECN-capable packets are marked instead, by the rules of Linux (`codel_dequeue`): a mark sends the packet, so that of several
+//! overdue signals one is given per packet.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use super::backlog::Backlog;
 use super::marker::Marker;
 use crate::packet::Packet;
 
-/// Intervals without a drop after which the learnt rate of drops is forgotten.
+/// Intervals without a drop after which the learnt drop rate is forgotten.
 const MEMORY_INTERVALS: u32 = 16;
 
-/// The constants of the algorithm.
+/// Parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
-    /// Waiting time which is acceptable as a standing one.
+    /// Acceptable standing sojourn time.
     pub(super) target: Duration,
-    /// Time for which the waiting time must stay above it: about the longest round trip through the queue.
+    /// Time for which the sojourn time must exceed the target: about the longest RTT through the queue.
     pub(super) interval: Duration,
     /// Mark instead of dropping.
     pub(super) ecn: bool,
-    /// Mark at once what has waited for longer.
+    /// Sojourn time above which packets are marked at once.
     pub(super) ce_threshold: Option<Duration>,
 }
 
-/// The queue in hand: that in `slot`, whose packets are tagged with their arrival. With no more than `largest_bytes` behind
-/// the packet in hand (the largest packet there is) it is left alone, so dropping never empties it.
+/// Queue under service in `slot`, whose packets are tagged with their arrival. With at most `largest_bytes` left behind the current packet
+/// (the size of the largest packet) it is left alone, so dropping never empties it.
 pub(super) struct Served<'a, P> {
     pub(super) backlog: &'a mut Backlog<P, Time>,
     pub(super) slot: usize,
@@ -39,7 +39,7 @@ pub(super) struct Served<'a, P> {
 /// CoDel's state for one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// Time at which the waiting time will have been above target for an interval; `None` while it is below.
+    /// Time at which the sojourn time will have exceeded the target for an interval; `None` while it is below.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -49,7 +49,7 @@ pub(super) struct Codel {
     last_count: u32,
 }
 
-/// A packet taken from the queue, and whether the waiting time has been above target for long enough.
+/// Dequeued packet, and true if the sojourn time has exceeded the target long enough.
 struct Taken<P> {
     packet: Option<P>,
     may_drop: bool,
@@ -66,7 +66,7 @@ impl<P: Packet> Taken<P> {
 }
 
 impl Codel {
-    /// The next packet of the queue, after the drops due before it.
+    /// Next packet of the queue, after the drops that are due.
     pub(super) fn pop<P: Packet>(
         &mut self,
         now: Time,
@@ -97,7 +97,7 @@ impl Codel {
                 taken = self.take(now, params, &mut queue);
             }
             self.dropping = true;
-            // Shortly after the last time, the rate of drops which was needed then is a good start.
+            // Soon after the last dropping state, its drop rate is a good start.
             let gained = self.count.saturating_sub(self.last_count);
             let is_recent = now - self.drop_next < params.interval.saturating_mul(MEMORY_INTERVALS);
             self.count = if gained > 1 && is_recent { gained } else { 1 };
@@ -138,10 +138,10 @@ fn drop_taken<P>(taken: Taken<P>, on_drop: &mut impl FnMut(P, DropCause)) {
     }
 }
 
-/// The next drop comes an interval divided by √count later: the throughput of a loss-controlled sender goes with the
-/// inverse square root of its losses, so this lowers it linearly.
+/// Time of the next drop: an interval divided by √count later. A loss-controlled sender's throughput follows the inverse square root of its
+/// loss rate, so this lowers it linearly.
 fn control_law(time: Time, interval: Duration, count: u32) -> Time {
-    // The square root is rounded correctly on every platform, so the result is the same everywhere.
+    // The square root is correctly rounded on every platform, so results are reproducible.
     time + Duration::from_nanos((duration_ns(interval) as f64 / f64::from(count.max(1)).sqrt()) as u64)
 }
 

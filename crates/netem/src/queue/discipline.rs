@@ -1,22 +1,22 @@
-//! The choice of a queue discipline and its parameters.
+//! Queue disciplines and their parameters.
 
 use std::time::Duration;
 
 use crate::error::{ConfigError, checked_probability};
 use crate::random::mix;
 
-/// Flows which [`Discipline::Drr`] and [`Discipline::Wfq`] tell apart. Number them from 0: tables grow to the highest
-/// number seen. A flow with a number n at or above this limit shares queue and weight with flow n mod `FLOWS_MAX`.
+/// Number of flows that [`Discipline::Drr`] and [`Discipline::Wfq`] distinguish. Number flows from 0: tables grow to the highest number
+/// seen. A flow n at or above this limit shares queue and weight with flow n mod `FLOWS_MAX`.
 pub const FLOWS_MAX: usize = 65_536;
 
-/// The least quantum, bytes. A quantum below the largest packet takes several rounds over all flows to send one, so it
-/// is bounded from below; at or above the largest packet every packet costs O(1), as the papers advise.
+/// Smallest quantum, bytes. A quantum below the largest packet needs several rounds over all flows to send one; at or above it every packet
+/// costs O(1), as the papers advise.
 pub const QUANTUM_BYTES_MIN: u32 = 64;
 
-/// The quantum unless told otherwise, bytes: one full Ethernet frame without its checksum, as in Linux.
+/// Default quantum, bytes: one full Ethernet frame without its checksum, as in Linux.
 pub const QUANTUM_BYTES_DEFAULT: u32 = 1514;
 
-/// Rules that select the packet to serve and the packet to drop. All share the limit given beside it
+/// Choice of the packet to serve and the packet to drop. All disciplines share the limit given beside it
 /// ([`QueueLimit`](crate::QueueLimit)).
 ///
 /// With a full queue, DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest packet of the flow with the
@@ -48,7 +48,7 @@ pub struct Drr {
 }
 
 impl Default for Drr {
-    /// Equal shares by quanta of [`QUANTUM_BYTES_DEFAULT`].
+    /// Default: equal weights, quantum [`QUANTUM_BYTES_DEFAULT`].
     fn default() -> Self {
         Self { quantum_bytes: QUANTUM_BYTES_DEFAULT, weights: Vec::new() }
     }
@@ -57,16 +57,16 @@ impl Default for Drr {
 /// Parameters of stochastic fair queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sfq {
-    /// Buckets that flows are hashed into, 1 to 65 536. Flows in one bucket share its turn.
+    /// Number of hash buckets, 1 to 65 536. Flows in one bucket share its turn.
     pub buckets: u32,
     /// Bytes that a bucket may send in each turn; [`QUANTUM_BYTES_MIN`] at least.
     pub quantum_bytes: u32,
-    /// Interval between changes of the hash, so that no two flows share a bucket for long; `None` for never. Above zero.
+    /// Interval between changes of the hash, so that collisions do not last; `None` for never. Above zero.
     pub perturbation: Option<Duration>,
 }
 
 impl Default for Sfq {
-    /// 1024 buckets, a quantum of [`QUANTUM_BYTES_DEFAULT`], no perturbation, as in Linux.
+    /// Default: 1024 buckets, quantum [`QUANTUM_BYTES_DEFAULT`], no perturbation, as in Linux.
     fn default() -> Self {
         Self { buckets: 1024, quantum_bytes: QUANTUM_BYTES_DEFAULT, perturbation: None }
     }
@@ -82,25 +82,24 @@ pub struct Wfq {
 /// Parameters of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodel {
-    /// Queues that flows are hashed into, 1 to 65 536.
+    /// Number of hash queues, 1 to 65 536.
     pub queues: u32,
     /// Bytes that a queue may send in each round; [`QUANTUM_BYTES_MIN`] at least.
     pub quantum_bytes: u32,
-    /// The standing waiting time that is acceptable. Above zero.
+    /// Acceptable standing sojourn time. Above zero.
     pub target: Duration,
-    /// Time for which the waiting time must stay above `target` before the first drop. Above zero.
+    /// Time for which the sojourn time must exceed `target` before the first drop. Above zero.
     pub interval: Duration,
-    /// Most packets dropped at once from the longest queue when the limit is reached; 1 at least.
+    /// Maximum number of packets dropped at once from the longest queue at the limit; at least 1.
     pub drop_batch_packets: u32,
-    /// CoDel marks a packet instead of dropping it, if the packet's ends see that. A full queue still drops.
+    /// Mark ECN-capable packets instead of dropping them. A full queue still drops.
     pub ecn: bool,
-    /// Packets which have waited for longer than this are marked, if their ends see it, whatever `ecn` is and without waiting
-    /// for an interval: a step which DCTCP asks for. `None` for never.
+    /// Sojourn time above which ECN-capable packets are marked at once, independent of `ecn`: the step marking of DCTCP. `None` for never.
     pub ce_threshold: Option<Duration>,
 }
 
 impl Default for FqCodel {
-    /// The values of RFC 8290, section 5.2: 1024 queues, quantum 1514 bytes, target 5 ms, interval 100 ms, batch 64.
+    /// Default: values of RFC 8290, section 5.2: 1024 queues, quantum 1514 bytes, target 5 ms, interval 100 ms, batch 64.
     fn default() -> Self {
         Self {
             queues: 1024,
@@ -115,7 +114,7 @@ impl Default for FqCodel {
 }
 
 impl FqCodel {
-    /// Plain CoDel: the same with one queue for all, so that flows are not told apart.
+    /// Plain CoDel: the same parameters with one queue for all flows.
     #[must_use]
     pub fn single_queue() -> Self {
         Self { queues: 1, ..Self::default() }
@@ -125,11 +124,10 @@ impl FqCodel {
 /// Unit of RED's queue length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedUnit {
-    /// Thresholds in packets; every packet is as likely to be dropped as any other.
+    /// Thresholds in packets; drop probabilities are independent of size.
     #[default]
     Packets,
-    /// Thresholds in bytes; the probability of a drop goes with the packet's size, being the one stated for a packet of
-    /// `mean_packet_bytes`.
+    /// Thresholds in bytes; the drop probability is proportional to size, and as stated for `mean_packet_bytes`.
     Bytes,
 }
 
@@ -138,31 +136,29 @@ pub enum RedUnit {
 pub struct Red {
     /// Unit of the thresholds.
     pub unit: RedUnit,
-    /// Average length below which nothing is dropped early.
+    /// Average length below which no packet is dropped early.
     pub min_threshold: u64,
-    /// Average length at which the probability is `max_probability`. Above `min_threshold`.
+    /// Average length at which the probability reaches `max_probability`. Above `min_threshold`.
     pub max_threshold: u64,
     /// Probability of an early drop just below `max_threshold`, 0 to 1.
     pub max_probability: f64,
     /// Weight of the newest length in the moving average, above 0 and at most 1.
     pub weight: f64,
-    /// Above `max_threshold` the probability rises linearly to 1 at twice that average, instead of at once.
+    /// Above `max_threshold`, let the probability rise linearly to 1 at twice that average, instead of at once.
     pub gentle: bool,
-    /// Size of a typical packet, bytes, 1 at least: the pace at which the average falls while the link is idle, and the
-    /// scale of [`RedUnit::Bytes`].
+    /// Typical packet size, bytes, at least 1: it scales the decay of the average while the link is idle, and [`RedUnit::Bytes`].
     pub mean_packet_bytes: u32,
-    /// Packets are marked instead of dropped early, if their ends see that. A full queue drops all the same.
+    /// Mark ECN-capable packets instead of dropping them early. A full queue still drops.
     pub ecn: bool,
-    /// With `ecn`: from `max_threshold` on packets are dropped and not marked, as RFC 3168, section 7, has it. Without, as in
-    /// Linux, they are marked.
+    /// With `ecn`: drop instead of marking from `max_threshold` on (RFC 3168, section 7). Off, packets are marked, as in Linux.
     pub hard_drop: bool,
-    /// With `ecn`: packets whose ends do not see a mark are kept and not dropped early (`nodrop` of Linux).
+    /// With `ecn`: never drop early packets that are not ECN-capable (`nodrop` of Linux).
     pub no_drop: bool,
 }
 
 impl Default for Red {
-    /// Thresholds of 5 and 15 packets, weight 0.002 (the paper's), maximum probability 0.1 and gentle (Floyd's later
-    /// advice), packets of 1000 bytes.
+    /// Default: thresholds of 5 and 15 packets, weight 0.002 (the paper's), maximum probability 0.1, gentle (Floyd's later advice), packets
+    /// of 1000 bytes.
     fn default() -> Self {
         Self {
             unit: RedUnit::Packets,
@@ -183,7 +179,7 @@ impl Discipline {
     /// Checks every parameter, as [`Queue::new`](crate::Queue::new) does.
     ///
     /// # Errors
-    /// The first parameter that makes no sense.
+    /// Returns the first invalid parameter.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::DropTail => Ok(()),
@@ -246,12 +242,12 @@ fn checked_weights(weights: &[u16]) -> Result<(), ConfigError> {
     weights.iter().try_for_each(|&weight| checked_range("a flow's weight", weight.into(), 1, u16::MAX.into()))
 }
 
-/// The queue of a flow where each has its own.
+/// Queue of a flow in per-flow disciplines.
 pub(super) fn flow_slot(flow: u64) -> usize {
     (flow % FLOWS_MAX as u64) as usize
 }
 
-/// The queue of a flow where it is drawn by a hash; `slots` is above zero.
+/// Queue of a flow by hash; `slots` is above zero.
 pub(super) fn hash_slot(flow: u64, key: u64, slots: u32) -> usize {
     ((u128::from(mix(flow ^ key)) * u128::from(slots)) >> 64) as usize
 }

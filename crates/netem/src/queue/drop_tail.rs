@@ -1,4 +1,4 @@
-//! First in, first out; what finds no room is dropped.
+//! FIFO that drops the arriving packet when full.
 
 use std::collections::VecDeque;
 

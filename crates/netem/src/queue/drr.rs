@@ -1,9 +1,9 @@
 //! Deficit round robin.
 //!
-//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on
-//! Networking 4(3), 1996. Each visit to a flow adds its quantum to its deficit counter; the flow sends as long as the
-//! counter covers its next packet, keeps what is left while it has packets, and loses it when it has none. Between two
-//! flows that both always have packets, the bytes sent never differ by more than the quantum plus two largest packets.
+//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on Networking 4(3), 1996. Each
+//! visit adds a flow's quantum to its deficit counter; the flow sends while the counter covers its next packet, keeps the rest while it has
+//! packets, and loses it when empty. Between two backlogged flows, the bytes sent never differ by more than the quantum plus two largest
+//! packets.
 
 use std::collections::VecDeque;
 
@@ -18,17 +18,16 @@ pub(super) struct DrrQueue<P> {
     config: Drr,
     backlog: Backlog<P, ()>,
     flows: Vec<Flow>,
-    /// Slots in order of service, the one being visited in front. One whose packets were all dropped stays until its
-    /// turn.
+    /// Slots in order of service, the visited one in front. A slot whose packets were all dropped stays until its visit.
     active: VecDeque<u32>,
-    /// The flow in front has had its quantum for this visit.
+    /// True if the front flow has received its quantum for this visit.
     visited: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     deficit_bytes: u64,
-    /// It is in `active`.
+    /// True if the slot is in `active`.
     listed: bool,
 }
 
@@ -41,7 +40,7 @@ impl<P: Packet> DrrQueue<P> {
         self.backlog.len()
     }
 
-    /// True if no flow waits for its turn: one whose packet came and went now would not be remembered.
+    /// True if no flow is active: a packet passing through now would leave no trace.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty()
     }
@@ -103,7 +102,7 @@ impl<P: Packet> DrrQueue<P> {
         }
     }
 
-    /// Ends the visit to the flow in front, which has no packets left.
+    /// Ends the visit to the front flow, which has no packets left.
     fn retire(&mut self, slot: usize) {
         self.active.pop_front();
         self.flows[slot] = Flow::default();

@@ -1,9 +1,8 @@
 //! Flow queues with CoDel, RFC 8290.
 //!
-//! Flows are hashed into queues, each under its own CoDel. Queues that have just become busy are served before the
-//! others, for one quantum; then they join them in a deficit round robin. When the whole is full, the queue with the most
-//! bytes loses packets from its head: half of its bytes, but no more packets than the batch. CoDel looks at its own queue's
-//! bytes alone.
+//! Flows are hashed into queues, each with its own CoDel. Newly busy queues are served first, for one quantum; then they join the others in
+//! a deficit round robin. At the limit, the queue with the most bytes loses packets from its head: half of its bytes, at most the batch.
+//! CoDel considers only its own queue's bytes.
 
 use std::collections::VecDeque;
 
@@ -23,12 +22,12 @@ use crate::stats::Count;
 pub(super) struct FqCodelQueue<P> {
     config: FqCodel,
     hash_key: u64,
-    /// Each packet with its arrival.
+    /// Packets tagged with their arrival times.
     backlog: Backlog<P, Time>,
     queues: Vec<FlowQueue>,
     new_queues: VecDeque<u32>,
     old_queues: VecDeque<u32>,
-    /// The largest packet seen.
+    /// Size of the largest packet seen.
     largest_bytes: u32,
     marker: Marker,
 }
@@ -36,7 +35,7 @@ pub(super) struct FqCodelQueue<P> {
 #[derive(Clone, Debug, Default)]
 struct FlowQueue {
     deficit_bytes: i64,
-    /// It is in one of the two lists, perhaps without packets until its turn.
+    /// True if the queue is in one of the two lists, possibly empty.
     listed: bool,
     codel: Codel,
 }
@@ -117,8 +116,8 @@ impl<P: Packet> FqCodelQueue<P> {
                 queue.deficit_bytes -= i64::from(cost_bytes(packet.size_bytes()));
                 return Some(packet);
             }
-            // A new queue that ran dry waits for a turn among the old ones before it may be new again, or a flow that
-            // sends one packet whenever the last has left would always go first.
+            // A new queue that ran dry takes a turn among the old ones before it may be new again: otherwise a flow that sends each packet
+            // when the last has left would always be first.
             list.pop_front();
             if is_new && !self.old_queues.is_empty() {
                 self.old_queues.push_back(slot);

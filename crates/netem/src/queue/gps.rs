@@ -15,17 +15,17 @@ use super::discipline::weight_of;
 use super::heap::SlotHeap;
 use super::make_slot;
 
-/// Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond; virtual time in 2⁻¹⁶ of that per unit
-/// of weight. So all is integer, equal claims give equal tags, and 128 bits last for centuries.
+/// Fractional bits of virtual time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond; virtual time in 2⁻¹⁶ of
+/// that per unit of weight. All is integer, equal claims give equal tags, and 128 bits last for centuries.
 const FRACTION_BITS: u32 = 16;
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
-/// A virtual time at which the fluid server finishes a packet.
+/// Virtual time at which the fluid server finishes a packet.
 pub(super) type Tag = u128;
 
 #[derive(Clone, Debug)]
 pub(super) struct Gps {
-    /// `None` serves everything in no time.
+    /// Service rate; `None` serves instantly.
     rate_bps: Option<NonZeroU64>,
     weights: Vec<u16>,
     /// Time of the last update of `virtual_time`.
@@ -33,7 +33,7 @@ pub(super) struct Gps {
     virtual_time: Tag,
     /// Finish tag of each flow's last packet.
     finishes: Vec<Tag>,
-    /// Flows with fluid work, by where it ends.
+    /// Flows with fluid work, ordered by its end.
     busy: SlotHeap<Tag>,
     busy_weight: u128,
 }
@@ -74,7 +74,7 @@ impl Gps {
         }
     }
 
-    /// Takes on a packet at the time of the last [`advance`](Self::advance): when it will be finished.
+    /// Admits a packet at the time of the last [`advance`](Self::advance); returns its finish tag.
     pub(super) fn admit(&mut self, slot: usize, cost_bytes: u32) -> Tag {
         let service = self.service(slot, cost_bytes);
         let last = make_slot(&mut self.finishes, slot);
@@ -87,7 +87,7 @@ impl Gps {
         finish
     }
 
-    /// Forgets what is not yet served of a flow's last packet, which the real queue dropped.
+    /// Removes the unserved rest of a flow's last packet, which the real queue dropped.
     pub(super) fn retract(&mut self, slot: usize, finish: Tag, cost_bytes: u32) {
         let start = finish.saturating_sub(self.service(slot, cost_bytes));
         let end = start.max(self.virtual_time.min(finish));

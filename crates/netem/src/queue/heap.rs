@@ -1,10 +1,9 @@
-//! A heap of flows whose keys may change: which flow has the least key, in O(log flows) per change.
+//! Heap of flows with changeable keys: O(log flows) per change.
 
-/// Marks a slot that is not in the heap.
+/// Index of a slot that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// A binary min-heap of slots, each at most once. Equal keys come in order of their slots, so that nothing depends on
-/// the order of insertion.
+/// Binary min-heap of slots, each at most once. Equal keys are ordered by slot, so the order of insertion never matters.
 #[derive(Clone, Debug)]
 pub(super) struct SlotHeap<K> {
     entries: Vec<(K, u32)>,
@@ -17,7 +16,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         Self { entries: Vec::new(), places: Vec::new() }
     }
 
-    /// The slot with the least key, and that key.
+    /// Slot with the smallest key, and that key.
     pub(super) fn peek(&self) -> Option<(K, usize)> {
         self.entries.first().map(|&(key, slot)| (key, slot as usize))
     }
@@ -47,7 +46,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.rise(place);
     }
 
-    /// Takes `slot` out, if it is there.
+    /// Removes `slot`, if present.
     pub(super) fn remove(&mut self, slot: usize) {
         let Some(place) = self.place(slot) else { return };
         self.entries.swap_remove(place);

@@ -1,18 +1,17 @@
-//! Marks of packets instead of drops.
+//! ECN marking in place of drops.
 
 use crate::ecn::Ecn;
 use crate::packet::Packet;
 use crate::stats::Count;
 
-/// Marks of one queue.
+/// Marks of one queue, with their count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marker {
     marked: Count,
 }
 
 impl Marker {
-    /// Tells `packet` of congestion by a mark. False where its ends would not see one. A packet which another queue has
-    /// marked counts like any other: this queue has told it too (`INET_ECN_set_ce` of Linux).
+    /// Marks `packet`; false if it is not ECN-capable. A packet already marked elsewhere counts too, as in Linux (`INET_ECN_set_ce`).
     pub(super) fn mark<P: Packet>(&mut self, packet: &mut P) -> bool {
         match packet.ecn() {
             Ecn::NotEct => return false,
@@ -23,7 +22,7 @@ impl Marker {
         true
     }
 
-    /// Packets and bytes marked up to now.
+    /// Packets and bytes marked so far.
     pub(super) fn marked(&self) -> Count {
         self.marked
     }

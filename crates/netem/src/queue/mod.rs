@@ -1,7 +1,7 @@
-//! Queue disciplines: which packet a link sends next, and which it drops.
+//! Queue disciplines: choice of the packet to send next, and of the packet to drop.
 //!
-//! A [`Queue`] holds the packets that wait for a transmitter. A [`Link`](crate::Link) has one; a simulator with
-//! transmitters of its own may use it alone:
+//! A [`Queue`] holds the packets that wait for a transmitter. A [`Link`](crate::Link) has one; a simulator with its own transmitters may
+//! use it alone:
 //!
 //! * a packet that finds the transmitter idle goes through [`pass`](Queue::pass), any other through
 //!   [`push`](Queue::push);
@@ -60,27 +60,27 @@ use crate::error::{ConfigError, checked_rate};
 use crate::packet::Packet;
 use crate::stats::Count;
 
-/// No limit: for the packet that passes.
+/// No limit, for a packet that passes an idle transmitter.
 const UNLIMITED: QueueLimit = QueueLimit { packets: None, bytes: None };
 
-/// A queue's reason to drop a packet.
+/// Reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
     /// The queue was full.
     Full,
-    /// RED's average or CoDel's waiting time called for it, though there was room.
+    /// RED's average or CoDel's sojourn time required it, although there was room.
     Early,
 }
 
-/// Packets waiting for one transmitter, under a [`Discipline`] and a [`QueueLimit`]. The same parameters, seed and
-/// sequence of calls give the same result on every machine. Times must not run backwards.
+/// Packets that wait for one transmitter, under a [`Discipline`] and a [`QueueLimit`]. Equal parameters, seed and sequence of calls give
+/// equal results on every machine. Times must not run backwards.
 #[derive(Clone, Debug)]
 pub struct Queue<P> {
     limit: QueueLimit,
     scheduler: Scheduler<P>,
 }
 
-/// All but the first are boxed, being several times as large; a simulator has hundreds of the first.
+/// All variants except the first are boxed, being several times as large; a simulator has hundreds of the first.
 #[derive(Clone, Debug)]
 enum Scheduler<P> {
     DropTail(DropTailQueue<P>),
@@ -92,10 +92,9 @@ enum Scheduler<P> {
 }
 
 impl<P: Packet> Queue<P> {
-    /// An empty queue. `rate_bps` is the transmitter's rate in bit/s, which WFQ needs to follow its fluid model and RED
-    /// to know how much an idle link could have sent; without it both take the link to be infinitely fast, and WFQ
-    /// becomes first in, first out. `seed` decides SFQ's and FQ-CoDel's hashes and RED's drops. A `limit` without either
-    /// bound leaves it to the caller to bound memory.
+    /// Creates an empty queue. `rate_bps` is the transmitter's rate in bit/s: WFQ needs it for its fluid model, and RED for the capacity of
+    /// an idle link; without it both assume an infinitely fast link, and WFQ becomes FIFO. `seed` determines the hashes of SFQ and FQ-CoDel
+    /// and RED's drops. With an unbounded `limit` the caller must bound memory.
     ///
     /// # Errors
     /// Fails if a parameter of `discipline` is invalid or the rate is zero: see [`ConfigError`].
@@ -118,16 +117,16 @@ impl<P: Packet> Queue<P> {
         Ok(Self { limit, scheduler })
     }
 
-    /// Offers a packet. `on_drop` gets every packet dropped for it, which may be the packet itself or others.
+    /// Offers a packet. `on_drop` receives every packet dropped for it: the packet itself or others.
     pub fn push(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) {
         self.push_within(now, packet, self.limit, on_drop);
     }
 
-    /// Offers a packet to a transmitter that is idle: what to send now, which is the packet unless others wait. The limit
-    /// does not apply, since nothing waits longer for it; but the discipline takes note, and RED may drop the packet.
+    /// Offers a packet to an idle transmitter; returns the packet to send now, the offered one unless others wait. The limit does not
+    /// apply, but the discipline counts the packet, and RED may drop it.
     pub fn pass(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
         match &self.scheduler {
-            // To go in and come out alone leaves no trace in these.
+            // For these disciplines, passing through an empty queue leaves no trace.
             Scheduler::DropTail(queue) if queue.len() == 0 => return Some(packet),
             Scheduler::Drr(queue) if queue.is_idle() => return Some(packet),
             _ => {}
@@ -136,8 +135,8 @@ impl<P: Packet> Queue<P> {
         self.pop(now, on_drop)
     }
 
-    /// The packet to be sent from `now` on; `None` when nothing waits, and so the transmitter falls idle. `on_drop` gets
-    /// the packets which CoDel drops before it.
+    /// Next packet to send from `now` on; `None` when the queue is empty, and the transmitter becomes idle. `on_drop` receives the packets
+    /// that CoDel drops before it.
     pub fn pop(&mut self, now: Time, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
         match &mut self.scheduler {
             Scheduler::DropTail(queue) => queue.pop(),
@@ -149,7 +148,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Tells the queue that the transmitter's rate changes.
+    /// Changes the transmitter's rate.
     ///
     /// # Errors
     /// Fails if the rate is zero; the queue is then unchanged.
@@ -163,7 +162,7 @@ impl<P: Packet> Queue<P> {
         Ok(())
     }
 
-    /// Packets waiting.
+    /// Number of queued packets.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.scheduler {
@@ -176,7 +175,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Packets which were told of congestion by a CE mark, up to now.
+    /// Packets marked with CE so far.
     #[must_use]
     pub fn ce_marked(&self) -> Count {
         match &self.scheduler {
@@ -192,7 +191,7 @@ impl<P: Packet> Queue<P> {
         self.len() == 0
     }
 
-    /// Bytes waiting.
+    /// Number of queued bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.scheduler {
@@ -205,8 +204,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Packets waiting in the queue of `flow`, which it may share with others where flows are hashed; `None` where all
-    /// share one.
+    /// Packets in the queue of `flow`, possibly shared by hashing; `None` if all flows share one queue.
     #[must_use]
     pub fn flow_len(&self, flow: u64) -> Option<usize> {
         match &self.scheduler {
@@ -230,7 +228,7 @@ impl<P: Packet> Queue<P> {
     }
 }
 
-/// The state of a slot in a table that grows to the highest one used.
+/// State of a slot, in a table that grows to the highest one used.
 fn make_slot<T: Clone + Default>(table: &mut Vec<T>, slot: usize) -> &mut T {
     if slot >= table.len() {
         table.resize(slot + 1, T::default());

@@ -27,14 +27,14 @@ pub(super) struct RedQueue<P> {
     queue: DropTailQueue<P>,
     /// Moving average of the queue's length, in the unit of the thresholds.
     average: f64,
-    /// Packets since the last drop, or since the average came above the lower threshold (then the first counts as 0).
+    /// Packets since the last drop, or since the average exceeded the lower threshold (the first then counts as 0).
     count: i64,
-    /// Begin of the present idle time, unless the average has already decayed by it.
+    /// Start of the current idle time, unless the average has already decayed by it.
     idle_since: Option<Time>,
     marker: Marker,
 }
 
-/// Decision on an arriving packet, by the average.
+/// Decision on an arriving packet by the average.
 enum Verdict {
     Keep,
     Drop,
@@ -97,7 +97,7 @@ impl<P: Packet> RedQueue<P> {
         }
     }
 
-    /// The link asks for a packet: when there is none it falls idle.
+    /// Removes the next packet; on an empty queue, the link becomes idle.
     pub(super) fn pop(&mut self, now: Time) -> Option<P> {
         let packet = self.queue.pop();
         if packet.is_none() && self.idle_since.is_none() {
@@ -106,8 +106,7 @@ impl<P: Packet> RedQueue<P> {
         packet
     }
 
-    /// Lets the average fall as if it had seen an empty queue at each of the packets which could have been sent in the
-    /// idle time up to `now`.
+    /// Decays the average as if it had seen an empty queue for each packet that could have been sent in the idle time up to `now`.
     fn decay(&mut self, now: Time) {
         let Some(since) = self.idle_since else { return };
         self.idle_since = Some(since.max(now));
@@ -121,7 +120,7 @@ impl<P: Packet> RedQueue<P> {
         };
     }
 
-    /// True if a packet that should signal congestion need not be dropped for it. It is marked if it will wait.
+    /// True if a packet that should signal congestion is marked or exempt instead of dropped. Only a packet that will wait is marked.
     fn spares(&mut self, packet: &mut P, has_room: bool) -> bool {
         let Red { ecn, hard_drop, no_drop, max_threshold, .. } = self.config;
         if !ecn || hard_drop && self.average >= max_threshold as f64 {
@@ -130,7 +129,7 @@ impl<P: Packet> RedQueue<P> {
         if packet.ecn().is_capable() { !has_room || self.marker.mark(packet) } else { no_drop }
     }
 
-    /// True if the packet signals congestion, by being dropped or marked.
+    /// True if the packet must signal congestion, by a drop or a mark.
     fn signals_congestion(&mut self, size_bytes: u32) -> bool {
         let signals = match self.verdict() {
             Verdict::Keep => {
@@ -155,7 +154,7 @@ impl<P: Packet> RedQueue<P> {
         signals
     }
 
-    /// The paper's p_b, and its extension by Floyd ("gentle", 2000) above the upper threshold.
+    /// The paper's p_b, with Floyd's extension ("gentle", 2000) above the upper threshold.
     fn verdict(&self) -> Verdict {
         let (min, max) = (self.config.min_threshold as f64, self.config.max_threshold as f64);
         let p_max = self.config.max_probability;
@@ -171,7 +170,7 @@ impl<P: Packet> RedQueue<P> {
     }
 }
 
-/// `base` to the power of `exponent`, by multiplications alone: unlike `powf`, the same on every platform.
+/// `base` to the power of `exponent` by multiplications: unlike `powf`, equal on every platform.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {

@@ -1,10 +1,9 @@
 //! Stochastic fair queueing.
 //!
-//! P. McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990, as Linux's `sch_sfq` has it: flows are hashed into
-//! buckets, the buckets take turns of one quantum each, and a full queue drops from the longest bucket. A bucket sends
-//! while its allotment is positive and carries the overdraft of its last packet into its next turn. When the hash is
-//! changed, waiting packets move to their new buckets, so that a flow's packets stay in order. Unlike Linux, the longest
-//! bucket is the one with the most bytes, not packets.
+//! P. McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990, in the variant of Linux's `sch_sfq`: flows are hashed into buckets, the
+//! buckets take turns of one quantum each, and a full queue drops from the longest bucket. A bucket sends while its allotment is positive
+//! and carries the overdraft of its last packet into its next turn. When the hash changes, queued packets move to their new buckets, so
+//! that a flow's packets stay in order. Unlike in Linux, the longest bucket is the one with the most bytes, not packets.
 
 use std::collections::VecDeque;
 
@@ -25,15 +24,15 @@ pub(super) struct SfqQueue<P> {
     next_perturbation: Option<Time>,
     backlog: Backlog<P, ()>,
     buckets: Vec<Bucket>,
-    /// Buckets in order of service. One whose packets were all dropped stays until its turn.
+    /// Buckets in order of service. A bucket whose packets were all dropped stays until its turn.
     active: VecDeque<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Bytes it may send in this turn; the overdraft where negative.
+    /// Bytes left in this turn; negative for an overdraft.
     allotment_bytes: i64,
-    /// It is in `active`.
+    /// True if the bucket is in `active`.
     listed: bool,
 }
 
@@ -117,14 +116,14 @@ impl<P: Packet> SfqQueue<P> {
         self.buckets[slot] = Bucket::default();
     }
 
-    /// Changes the hash when it is time to, and sorts what waits into the new buckets: turn by turn, each bucket from its
-    /// head, so that a flow, which was all in one bucket, keeps its order.
+    /// Changes the hash when due, and moves queued packets to their new buckets: turn by turn from each bucket's head, so that a flow keeps
+    /// its order.
     fn perturb(&mut self, now: Time) {
         let (Some(interval), Some(due)) = (self.config.perturbation, self.next_perturbation) else { return };
         if now < due {
             return;
         }
-        // At the end of time there is no next one.
+        // The sum saturates at the end of time.
         self.next_perturbation = Some(now + interval).filter(|&next| next > now);
         self.hash_key = self.random.bits();
         let mut waiting = Vec::with_capacity(self.backlog.len());

@@ -22,7 +22,7 @@ use crate::packet::Packet;
 pub(super) struct WfqQueue<P> {
     gps: Gps,
     backlog: Backlog<P, Tag>,
-    /// Flows with packets, by the tag of their first.
+    /// Backlogged flows, by the tag of their first packet.
     heads: SlotHeap<Tag>,
 }
 

@@ -7,7 +7,6 @@ use dfcp_wire::classic::{BlockLength, Received, Segment, StateWords};
 
 use crate::classic::sender::NeverSent;
 use crate::classic::{ClassicConnection, Phase, Reset};
-use crate::config::Content;
 use crate::error::{ConnectionError, Dropped};
 use crate::shared::PushError;
 
@@ -46,8 +45,8 @@ impl ClassicConnection {
     }
 
     fn take_open_segment(&mut self, now: Time, segment: &Segment, payload: &[u8]) -> Result<(), Dropped> {
-        if self.config.content == Content::Elided && matches!(segment, Segment::Data { .. }) {
-            self.counters.bytes_received += SEGMENT_BYTES as u64;
+        if matches!(segment, Segment::Data { .. }) {
+            self.counters.bytes_received += (SEGMENT_BYTES - self.receiver.payload_bytes()) as u64;
         }
         self.open_if_proven(now, segment)?;
         self.last_heard = now;

@@ -9,7 +9,8 @@ use dfcp_time::Time;
 use dfcp_wire::classic::{BlockLength, StateWords};
 
 use super::graphs::{GRAPH_MEMORY_BYTES, Graphs};
-use crate::config::{Config, Content};
+use crate::codec::Codec;
+use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::shared::PushError;
@@ -88,7 +89,9 @@ pub(crate) struct ClassicReceiver {
     on_reserve: Option<u32>,
     redundancy_bytes: u32,
     decoding: bool,
-    content: Content,
+    codec: &'static dyn Codec,
+    /// Bytes of a data segment's payload.
+    payload_bytes: usize,
     window_blocks: u32,
     queues: VecDeque<RecvQueue>,
     /// The block of `queues[0]`: the oldest not wholly read.
@@ -113,8 +116,9 @@ impl ClassicReceiver {
             reservation: MemoryReservation::default(),
             on_reserve: None,
             redundancy_bytes: config.classic.redundancy_bytes,
-            decoding: config.classic.decoding && config.content == Content::Real,
-            content: config.content,
+            decoding: config.classic.decoding,
+            codec: config.codec,
+            payload_bytes: config.codec.carried_bytes(SEGMENT_BYTES),
             window_blocks: config.blocks_in_window(),
             queues: VecDeque::new(),
             first_id: 0,
@@ -189,8 +193,8 @@ impl ClassicReceiver {
     }
 
     /// Bytes of a data segment's payload.
-    fn payload_bytes(&self) -> usize {
-        if self.content == Content::Elided { 0 } else { SEGMENT_BYTES }
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
     }
 
     /// Associates an empty recv_queue with the block if it has none.
@@ -199,11 +203,12 @@ impl ClassicReceiver {
             self.queues.push_back(RecvQueue::Empty);
         }
         if matches!(self.queues[index], RecvQueue::Empty) {
-            self.queues[index] = if self.decoding {
-                let decoder = Box::new(Decoder::new(self.peer_initial, block_id));
-                RecvQueue::Open(OpenBlock { decoder, length_bytes, paid_bytes: 0, shared_bytes: 0 })
-            } else {
-                RecvQueue::Counting { counter: CountingDecoder::new(self.redundancy_bytes as usize), length_bytes }
+            let decodes = self.decoding.then(|| self.codec.classic_decoder(self.peer_initial, block_id));
+            self.queues[index] = match decodes.flatten() {
+                Some(decoder) => RecvQueue::Open(OpenBlock { decoder, length_bytes, paid_bytes: 0, shared_bytes: 0 }),
+                None => {
+                    RecvQueue::Counting { counter: CountingDecoder::new(self.redundancy_bytes as usize), length_bytes }
+                }
             };
         }
     }

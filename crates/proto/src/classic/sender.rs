@@ -10,7 +10,8 @@ use dfcp_time::Time;
 use dfcp_wire::classic::BlockLength;
 
 use crate::classic::open_loop::OpenLoop;
-use crate::config::{Config, Content, Schedule};
+use crate::codec::Codec;
+use crate::config::{Config, Schedule};
 use crate::limits;
 use crate::path::rtt::RttEstimator;
 use crate::shared::source::{Cut, Source};
@@ -83,7 +84,7 @@ pub(crate) struct ClassicSender {
     coding: bool,
     /// It floods whatever it hears.
     endless: bool,
-    content: Content,
+    codec: &'static dyn Codec,
     offline: Option<OfflineEncoder>,
     window_blocks: u32,
     send_buffer_bytes: u64,
@@ -115,11 +116,11 @@ impl ClassicSender {
             schedule: config.schedule,
             coding: config.classic.coding,
             endless: config.classic.endless,
-            content: config.content,
+            codec: config.codec,
             offline: None,
             window_blocks: config.blocks_in_window(),
             send_buffer_bytes: config.send_buffer_bytes,
-            source: Source::new(SOURCE_BYTES, false, config.content),
+            source: Source::new(SOURCE_BYTES, false, config.codec),
             queues: VecDeque::new(),
             first_id: 0,
             open_loop: OpenLoop::default(),
@@ -204,8 +205,8 @@ impl ClassicSender {
                 self.segments_unanswered = 0;
             }
             let block_id = self.next_id();
-            let coded = self.content == Content::Real && (self.coding || self.offline.is_none());
-            let encoder = coded.then(|| Encoder::new(self.initial, block_id, &laid).ok()).flatten();
+            let coded = self.coding || self.offline.is_none();
+            let encoder = coded.then(|| self.codec.classic_encoder(self.initial, block_id, &laid)).flatten();
             if !self.coding
                 && let Some(first) = &encoder
             {
@@ -316,9 +317,6 @@ impl ClassicSender {
     }
 
     pub(crate) fn write_segment(&mut self, segment: ClassicSegment, out: &mut [u8]) -> bool {
-        if self.content == Content::Elided {
-            return true;
-        }
         if !self.coding
             && let Some(offline) = &self.offline
         {

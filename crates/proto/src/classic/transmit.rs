@@ -7,7 +7,6 @@ use dfcp_wire::classic::{Segment, StateWords};
 
 use crate::classic::sender::ClassicSegment;
 use crate::classic::{ClassicConnection, Phase};
-use crate::config::Content;
 use crate::path::ecn::Ecn;
 use crate::shared::{Data, Role, Transmit};
 use crate::state::State;
@@ -27,7 +26,7 @@ impl ClassicConnection {
             .or_else(|| self.fin_ack_segment())
             .or_else(|| self.fin_segment(now));
         let data = if control.is_none() { self.data_segment(now, out) } else { None };
-        let elided_bytes = data.map_or(0, |data| data.elided_bytes);
+        let virtual_bytes = data.map_or(0, |data| data.virtual_bytes);
         let length = match data {
             Some(data) => data.length,
             None => {
@@ -35,7 +34,7 @@ impl ClassicConnection {
                 segment.begin(self.ports.outgoing(), out).finish()
             }
         };
-        let counted_bytes = length as u64 + u64::from(elided_bytes);
+        let counted_bytes = length as u64 + u64::from(virtual_bytes);
         let overhead_bytes = u64::from(self.overhead_bytes);
         if data.is_some() {
             self.pacer.sent(now, counted_bytes + overhead_bytes);
@@ -45,7 +44,7 @@ impl ClassicConnection {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += counted_bytes;
         self.last_sent = now;
-        Some(Transmit { length, remote: self.remote, elided_bytes, is_alone: false, ecn: Ecn::NotCapable })
+        Some(Transmit { length, remote: self.remote, virtual_bytes, is_alone: false, ecn: Ecn::NotCapable })
     }
 
     fn reset_segment(&mut self) -> Option<Segment> {
@@ -140,14 +139,15 @@ impl ClassicConnection {
         let segment = self.sender.next_segment(now, &self.rtt)?;
         let &ClassicSegment { block_id, state, block_length, .. } = &segment;
         let data = Segment::Data { block_id, state: state.words(), block_length };
-        let payload_bytes = if self.config.content == Content::Elided { 0 } else { SEGMENT_BYTES };
+        let payload_bytes = self.config.codec.carried_bytes(SEGMENT_BYTES);
         let mut draft = data.begin(self.ports.outgoing(), out);
-        if !self.sender.write_segment(segment, draft.payload_up_to(payload_bytes)) {
+        let payload = draft.payload_up_to(payload_bytes);
+        if !payload.is_empty() && !self.sender.write_segment(segment, payload) {
             return None;
         }
         let length = draft.finish();
         self.sender.on_sent(now, segment);
         self.bucket.take(SEGMENT_BYTES as u32);
-        Some(Data { length, elided_bytes: (SEGMENT_BYTES - payload_bytes) as u32 })
+        Some(Data { length, virtual_bytes: (SEGMENT_BYTES - payload_bytes) as u32 })
     }
 }

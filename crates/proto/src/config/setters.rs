@@ -5,8 +5,9 @@ use std::time::Duration;
 use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
+use crate::codec::Codec;
 use crate::config::PathHint;
-use crate::config::{Config, Content, Rate, Schedule, Traffic};
+use crate::config::{Config, Rate, Schedule, Traffic};
 use crate::dscp::Dscp;
 use crate::key_log::KeyLog;
 use crate::observe::Observer;
@@ -49,7 +50,7 @@ impl Config {
         with_time_wait sets time_wait: Duration;
         with_overhead_bytes sets overhead_bytes: u32;
         with_path_hint sets path_hint: Option<PathHint>;
-        with_content sets content: Content;
+        with_codec sets codec: &'static dyn Codec;
         with_observer sets observer: Option<Observer>;
         danger_with_key_log sets danger_key_log: Option<KeyLog>;
     }

@@ -112,7 +112,7 @@ impl Watch {
         if let Some(transmit) = sent
             && let Some(Ok(outline)) = out.get(..transmit.length).map(Outline::of)
         {
-            let bytes = transmit.length as u64 + u64::from(transmit.elided_bytes);
+            let bytes = transmit.length as u64 + u64::from(transmit.virtual_bytes);
             self.tell(now, &Observed::DatagramSent(DatagramInfo::new(&outline, bytes)));
         }
         self.tell_changes(now, connection);

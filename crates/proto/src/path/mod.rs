@@ -220,8 +220,8 @@ impl Path {
     }
 
     /// The size of the IP packet of a datagram of ours.
-    pub(crate) fn ip_bytes(&self, length: usize, elided_bytes: u32) -> u64 {
-        length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes)
+    pub(crate) fn ip_bytes(&self, length: usize, virtual_bytes: u32) -> u64 {
+        length as u64 + u64::from(virtual_bytes) + u64::from(self.overhead_bytes)
     }
 
     /// A datagram has left, in an IP packet of this size.

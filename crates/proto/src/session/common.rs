@@ -10,8 +10,8 @@ use dfcp_wire::{Features, STREAM_ID_BYTES};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
+use crate::config::Config;
 use crate::config::PathHint;
-use crate::config::{Config, Content};
 use crate::path::credit::Spending;
 use crate::path::ecn::Ecn;
 use crate::path::paths::Paths;
@@ -101,14 +101,14 @@ impl Common {
 
     /// A datagram has been written: without data, or with `data`.
     pub(super) fn on_sent(&mut self, now: Time, length: usize, data: Option<Data>, remote: SocketAddr) -> Transmit {
-        let elided_bytes = data.map_or(0, |data| data.elided_bytes);
+        let virtual_bytes = data.map_or(0, |data| data.virtual_bytes);
         let path = self.paths.active_mut();
-        path.count_sent(path.ip_bytes(length, elided_bytes));
+        path.count_sent(path.ip_bytes(length, virtual_bytes));
         self.counters.segments_sent += 1;
-        self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
+        self.counters.bytes_sent += length as u64 + u64::from(virtual_bytes);
         self.last_sent = now;
         let ecn = if self.config.ecn { Ecn::Capable } else { Ecn::NotCapable };
-        Transmit { length, remote, elided_bytes, is_alone: false, ecn }
+        Transmit { length, remote, virtual_bytes, is_alone: false, ecn }
     }
 
     // ---- the path ----
@@ -158,12 +158,14 @@ impl Common {
         self.config.path_hint.filter(|_| self.path().id() == PathId::FIRST)
     }
 
-    /// Bytes of the symbol which a data segment stands for without having it.
-    pub(super) fn elided_bytes(&self, segment: &Segment) -> usize {
+    /// Bytes of the symbol which a data segment stands for without carrying them. A segment has all of its symbol's bytes or
+    /// none.
+    pub(super) fn virtual_bytes(&self, segment: &Segment, payload: &[u8]) -> usize {
         match segment {
-            Segment::Data(data) if self.config.content == Content::Elided => {
+            Segment::Data(data) if payload.is_empty() => {
                 let symbol_bytes = data.block.length_bytes.div_ceil(u32::from(data.block.k));
-                data.fragment.range(symbol_bytes as usize).len()
+                let bytes = data.fragment.range(symbol_bytes as usize).len();
+                bytes.saturating_sub(self.config.codec.carried_bytes(bytes))
             }
             _ => 0,
         }

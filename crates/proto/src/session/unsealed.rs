@@ -13,9 +13,9 @@ impl Session {
     pub(super) fn take_unsealed(&mut self, now: Time, header: &Clear, ecn: Ecn, datagram: &[u8]) -> Result<(), Stop> {
         let Received { segment, number, payload } = header.verify(datagram)?;
         let common = &mut self.common;
-        let elided_bytes = common.elided_bytes(&segment);
-        common.counters.bytes_received += elided_bytes as u64;
-        let bytes = datagram.len() + elided_bytes;
+        let virtual_bytes = common.virtual_bytes(&segment, payload);
+        common.counters.bytes_received += virtual_bytes as u64;
+        let bytes = datagram.len() + virtual_bytes;
         if !header.is_syn() && header.connection_id() != common.link.local_id {
             return Err(Dropped::Unexpected.into());
         }

@@ -61,8 +61,9 @@ pub struct Transmit {
     pub length: usize,
     /// Its destination.
     pub remote: SocketAddr,
-    /// As many bytes more count as sent ([`Content::Elided`](crate::Content::Elided)); otherwise 0.
-    pub elided_bytes: u32,
+    /// As many bytes more count as sent: those of a symbol that its codec does not carry
+    /// ([`Codec::carried_bytes`](crate::codec::Codec::carried_bytes)). 0 with the codec of real connections.
+    pub virtual_bytes: u32,
     /// To be given to the system alone: it is a probe whose size the path may not carry, and the system would refuse others together with
     /// it.
     pub is_alone: bool,
@@ -74,7 +75,7 @@ pub struct Transmit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
     pub(crate) length: usize,
-    pub(crate) elided_bytes: u32,
+    pub(crate) virtual_bytes: u32,
 }
 
 /// One end of a connection: the one which opened it, or the one which accepted it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-use crate::config::Content;
+use crate::codec::Codec;
 use crate::proof;
 use crate::spare::SpareBlocks;
 
@@ -18,8 +18,8 @@ pub(crate) struct Source {
     filling_since: Time,
     /// Bytes of data per symbol of a full block.
     row_bytes: usize,
-    /// Bytes are kept, or only their number.
-    content: Content,
+    /// Decides which bytes are kept.
+    codec: &'static dyn Codec,
     /// Each row is followed by room for its secret, so that a full block need not be laid out anew.
     proofs: bool,
     /// Bytes the block being filled will have when full.
@@ -36,7 +36,7 @@ pub(crate) struct Source {
 /// A block which waits to be cut, or the part of it that is there.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// In rows if there are proofs.
+    /// Bytes kept, in rows if there are proofs; empty if the codec carries none.
     laid: Vec<u8>,
     data_bytes: usize,
 }
@@ -60,14 +60,14 @@ const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {
     /// Blocks have symbols of `row_bytes` of data.
-    pub(crate) fn new(row_bytes: usize, proofs: bool, content: Content) -> Self {
+    pub(crate) fn new(row_bytes: usize, proofs: bool, codec: &'static dyn Codec) -> Self {
         Self {
             spare: SpareBlocks::default(),
             ready: VecDeque::new(),
             filling: Waiting::default(),
             filling_since: Time::ZERO,
             row_bytes,
-            content,
+            codec,
             proofs,
             target_bytes: row_bytes,
             flushed: false,
@@ -95,19 +95,8 @@ impl Source {
     /// Takes as much of `data` as fits into `space_bytes`; blocks begun from here on hold `target_bytes`.
     pub(crate) fn write(&mut self, now: Time, data: &[u8], space_bytes: u64, target_bytes: usize) -> usize {
         let take = data.len().min(usize::try_from(space_bytes).unwrap_or(usize::MAX));
-        let mut rest = &data[..take];
-        while !rest.is_empty() {
-            let (now_in, later) = rest.split_at(self.room(now, rest.len(), target_bytes));
-            match self.content {
-                Content::Elided => {}
-                Content::Real if self.proofs => {
-                    proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, now_in);
-                }
-                Content::Real => self.filling.laid.extend_from_slice(now_in),
-            }
-            self.added(now_in.len());
-            rest = later;
-        }
+        let kept = data.get(..self.codec.carried_bytes(take)).unwrap_or_default();
+        self.put(now, take, kept, target_bytes);
         if take > 0 {
             self.flushed = false;
         }
@@ -115,21 +104,35 @@ impl Source {
         take
     }
 
+    /// Puts `bytes` more into blocks: all of them are in `kept`, or none.
+    fn put(&mut self, now: Time, bytes: usize, kept: &[u8], target_bytes: usize) {
+        let (mut left, mut kept) = (bytes, kept);
+        while left > 0 {
+            let now_in = self.room(now, left, target_bytes);
+            let (first, later) = kept.split_at(now_in.min(kept.len()));
+            if self.proofs {
+                proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, first);
+            } else {
+                self.filling.laid.extend_from_slice(first);
+            }
+            self.added(now_in);
+            (left, kept) = (left - now_in, later);
+        }
+    }
+
     /// The part of `bytes` more that the block being filled takes; begins a block if there is none.
     fn room(&mut self, now: Time, bytes: usize, target_bytes: usize) -> usize {
         if self.filling.data_bytes == 0 {
             self.target_bytes = target_bytes;
             self.filling_since = now;
-            if self.content == Content::Real {
-                // A small message gets no more than it needs, unless there is a whole block's memory to spare.
-                let soon = self.laid_bytes(target_bytes.min(bytes.max(FIRST_BYTES_MIN)));
-                let spare = self.spare.take(self.laid_bytes(target_bytes));
-                self.filling.laid = spare.unwrap_or_else(|| Vec::with_capacity(soon));
-            }
+            // A small message gets no more than it needs, unless there is a whole block's memory to spare.
+            let soon = self.laid_bytes(target_bytes.min(bytes.max(FIRST_BYTES_MIN)));
+            let spare = self.spare.take(self.laid_bytes(target_bytes));
+            self.filling.laid = spare.unwrap_or_else(|| Vec::with_capacity(soon));
         }
         let bytes = self.target_bytes.saturating_sub(self.filling.data_bytes).min(bytes);
         let laid_bytes = self.laid_bytes(self.filling.data_bytes + bytes);
-        if self.content == Content::Real && laid_bytes > self.filling.laid.capacity() {
+        if laid_bytes > self.filling.laid.capacity() {
             let whole_bytes = self.laid_bytes(self.target_bytes);
             self.filling.laid.reserve_exact(whole_bytes - self.filling.laid.len());
         }
@@ -138,7 +141,8 @@ impl Source {
 
     /// Bytes which `data_bytes` take in memory, with their secrets.
     fn laid_bytes(&self, data_bytes: usize) -> usize {
-        if self.proofs { data_bytes + data_bytes.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { data_bytes }
+        let secrets = if self.proofs { data_bytes.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
+        self.codec.carried_bytes(data_bytes + secrets)
     }
 
     /// `bytes` have been added to the block being filled.
@@ -155,27 +159,15 @@ impl Source {
         let before = std::mem::replace(&mut self.row_bytes, row_bytes);
         let ready = std::mem::take(&mut self.ready);
         let filling = std::mem::take(&mut self.filling);
-        // Nothing of it is written anew.
-        let (flushed, written_bytes) = (self.flushed, self.written_bytes);
         self.waiting_bytes = 0;
         for block in ready.iter().chain([&filling]) {
-            if self.content == Content::Elided {
-                let mut left = block.data_bytes;
-                while left > 0 {
-                    let bytes = self.room(now, left, target_bytes);
-                    self.added(bytes);
-                    left -= bytes;
-                }
-                continue;
-            }
             if !self.proofs {
-                self.write(now, &block.laid, u64::MAX, target_bytes);
+                self.put(now, block.data_bytes, &block.laid, target_bytes);
                 continue;
             }
             let rows = block.laid.chunks(before + proof::SECRET_BYTES);
-            rows.for_each(|row| _ = self.write(now, &row[..row.len().min(before)], u64::MAX, target_bytes));
+            rows.map(|row| &row[..row.len().min(before)]).for_each(|row| self.put(now, row.len(), row, target_bytes));
         }
-        (self.flushed, self.written_bytes) = (flushed, written_bytes);
     }
 
     pub(crate) fn flush(&mut self) {
@@ -234,10 +226,9 @@ impl Source {
             return self.take_block(now);
         }
         let (row_bytes, laid_bytes) = (self.row_bytes, self.laid_bytes(self.row_bytes));
-        let is_real = self.content == Content::Real;
         let next = self.ready.front_mut().unwrap_or(&mut self.filling);
         next.data_bytes -= row_bytes;
-        let laid = if is_real { next.laid.drain(..laid_bytes).collect() } else { Vec::new() };
+        let laid = next.laid.drain(..laid_bytes).collect();
         self.waiting_bytes -= row_bytes as u64;
         Some(Cut { laid, data_bytes: row_bytes, end_of_stream: false })
     }
@@ -261,6 +252,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::RandomLinear;
 
     fn cut(laid: &[u8], end_of_stream: bool) -> Option<Cut> {
         Some(Cut { laid: laid.to_vec(), data_bytes: laid.len(), end_of_stream })
@@ -268,7 +260,7 @@ mod tests {
 
     #[test]
     fn full_blocks_leave_at_once_and_partial_ones_linger() {
-        let mut source = Source::new(10, false, Content::Real);
+        let mut source = Source::new(10, false, &RandomLinear);
         assert_eq!(source.write(Time::ZERO, &[1; 25], 100, 10), 25);
         assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
         assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
@@ -281,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_last_block_knows_that_it_is_the_last() {
-        let mut source = Source::new(10, false, Content::Real);
+        let mut source = Source::new(10, false, &RandomLinear);
         source.write(Time::ZERO, &[2; 10], 100, 10);
         source.shut_down();
         assert_eq!(source.take_block(Time::ZERO), cut(&[2; 10], true));
@@ -290,14 +282,14 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_there_is_space() {
-        let mut source = Source::new(10, false, Content::Real);
+        let mut source = Source::new(10, false, &RandomLinear);
         assert_eq!(source.write(Time::ZERO, &[0; 9], 4, 10), 4);
         assert_eq!(source.waiting_bytes(), 4);
     }
 
     #[test]
     fn with_proofs_full_rows_are_followed_by_room_and_cut_anew_without_it() {
-        let mut source = Source::new(4, true, Content::Real);
+        let mut source = Source::new(4, true, &RandomLinear);
         source.write(Time::ZERO, &[1, 2, 3, 4, 5, 6], 100, 8);
         source.write(Time::ZERO, &[7, 8, 9, 10, 11], 100, 8);
         source.recut(Time::ZERO, 3, 6);

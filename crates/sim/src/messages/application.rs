@@ -1,16 +1,16 @@
-//! An application which sends or receives messages by DFCP.
+//! Application that sends or receives messages by DFCP.
 
 use dfcp_proto::{Connection, Deadline, State};
 use dfcp_time::Time;
 
 use super::{Messages, Received, Schedule, Sent, Tally};
 
-/// Messages of the application at an end of DFCP.
+/// Message application at a DFCP end.
 #[derive(Debug)]
 pub(crate) enum MessageApplication {
-    /// Hands them over.
+    /// Sender with a schedule.
     Sends(Schedule),
-    /// Counts those which come, each of `bytes`.
+    /// Receiver that counts messages of `bytes`.
     Receives { tally: Tally, bytes: u32 },
 }
 
@@ -20,7 +20,7 @@ impl MessageApplication {
         [Self::Sends(Schedule::new(messages)), receives]
     }
 
-    /// Hands over what is due, or takes what has come. `shown` is what the end's clock shows.
+    /// Submits due messages, or reads received ones. `shown` is the time on the end's clock.
     pub(crate) fn work(&mut self, now: Time, shown: Time, connection: &mut Connection, buffer: &mut [u8]) {
         let is_open = connection.state() == State::Established;
         let Some(mut messages) = connection.messages() else { return };
@@ -37,7 +37,7 @@ impl MessageApplication {
                     if let Some(place) = message.first_chunk_mut() {
                         *place = handed_over_at.as_ns().to_le_bytes();
                     }
-                    // One that is refused, for want of room, was handed over all the same, and is lost.
+                    // A message refused for lack of room counts as submitted and lost.
                     let _ = messages.send(shown, message, Deadline::within(deadline).with_target(target));
                 }
             }
@@ -66,7 +66,7 @@ impl MessageApplication {
         }
     }
 
-    /// `late` messages were complete too late, and so were not delivered.
+    /// Counts of a receiver; `late` messages were completed too late and not delivered.
     pub(crate) fn received(&self, now: Time, late: u64) -> Option<Received> {
         match self {
             Self::Sends(_) => None,

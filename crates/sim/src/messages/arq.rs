@@ -1,5 +1,5 @@
-//! ARQ alone, as SRT does it: what is missing when a later message comes is asked for at once, and again after a round trip and a bit, until its
-//! deadline is over. Nothing is sent that was not asked for.
+//! ARQ alone, as in SRT: a missing message is requested as soon as a later one arrives, and again after an RTT and a margin, until its
+//! deadline. Nothing is sent without a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use dfcp_time::Time;
 
 use super::{LATE, Messages};
 
-/// SRT's initial estimate of the round trip (draft-sharabayko-srt-01, §4.10).
+/// SRT's initial RTT (draft-sharabayko-srt-01, §4.10).
 const RTT_INITIAL: Duration = Duration::from_millis(100);
-/// Time beyond the round trip before a repeat is asked for again: the period of SRT's timers.
+/// Margin beyond the RTT before a repeated request: the period of SRT's timers.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// A message which has not come.
+/// Missing message.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     asked_at: Time,
-    /// Times it was asked for.
+    /// Number of requests.
     times: u32,
-    /// Time of the next request, if the message is still worth something then.
+    /// Time of the next request, if that is before the deadline.
     again_at: Option<Time>,
 }
 
-/// A receiver.
+/// Receiver of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     messages: Messages,
     began: Time,
-    /// One above the highest number that came.
+    /// One past the highest number received.
     next: u64,
     /// Missing messages, until a while after their deadline.
     missing: BTreeMap<u64, Missing>,
     /// Times of the next requests, by message.
     timers: BTreeSet<(Time, u64)>,
-    /// Time from asking once until the repeat came, in the last case.
+    /// Time from a single request to the last retransmission.
     rtt: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Receiver {
         }
     }
 
-    /// A message came. Returns whether it is new; asks for those before it which are missing.
+    /// Processes a message; returns true if it is new, and requests missing ones before it.
     pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time, ask: impl FnMut(u64)) -> bool {
         self.began = began;
         self.forget(now);
@@ -70,7 +70,7 @@ impl Receiver {
         true
     }
 
-    /// Asks for what was asked for long ago.
+    /// Repeats overdue requests.
     pub(super) fn handle_timeout(&mut self, now: Time, ask: impl FnMut(u64)) {
         let mut due = Vec::new();
         while let Some(&(at, number)) = self.timers.first().filter(|(at, _)| *at <= now) {
@@ -96,7 +96,7 @@ impl Receiver {
         }
     }
 
-    /// Gives up those which are lost. None of them has a timer: that is never after its deadline.
+    /// Drops lost messages, which have no timer: timers end at the deadline.
     fn forget(&mut self, now: Time) {
         while let Some(oldest) = self.missing.first_entry() {
             if now <= self.messages.handed_over_at(self.began, *oldest.key()) + self.messages.deadline + LATE {

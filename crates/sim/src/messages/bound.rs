@@ -1,8 +1,8 @@
-//! The fewest datagrams for each message with which a given share may be lost, by groups of consecutive messages.
+//! Lower bound on datagrams per message for a given loss share, over policies with groups of consecutive messages.
 //!
-//! An optimum, and written without a look at what the protocol does: codes are MDS, a report leaves at each arrival and is never lost, the
-//! fate of a symbol is known exactly one round trip after it was sent, and the path is known. Policies take turns (time-sharing), so that
-//! what counts is the lower convex hull of what policies cost and lose.
+//! The bound is an optimum, independent of what the protocol does: codes are MDS, a report leaves at each arrival and is never lost, a
+//! symbol's fate is known exactly one RTT after departure, and the path is known. Policies are time-shared, so the lower convex hull of
+//! their costs and losses counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum Losses {
     /// Independent losses with this probability.
     Independent(f64),
-    /// Bursts in which everything is lost: this share of the time, with a length that is exponential with this mean.
+    /// Bursts of total loss: share of the time, and exponential length with this mean.
     Bursts {
         /// Share of the time, and of datagrams.
         share: f64,
@@ -21,43 +21,43 @@ pub enum Losses {
     },
 }
 
-/// Problem whose least cost is computed.
+/// Problem to be solved.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Losses on the path.
+    /// Loss model of the path.
     pub losses: Losses,
     /// Interval of messages, seconds.
     pub spacing_s: f64,
-    /// The deadline beyond the one-way delay, seconds.
+    /// Deadline beyond the one-way delay, seconds.
     pub beyond_s: f64,
-    /// The round trip, seconds.
+    /// RTT, seconds.
     pub rtt_s: f64,
     /// Transmission time of a datagram on the path, seconds.
     pub datagram_s: f64,
-    /// The share of messages that may be lost.
+    /// Permitted share of lost messages.
     pub lost_max: f64,
 }
 
-/// Bound found.
+/// Computed bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Least {
-    /// Datagrams for each message.
+    /// Datagrams per message.
     Datagrams(f64),
-    /// The target cannot be met: at least this share is lost, whatever is sent.
+    /// The target is infeasible: at least this share is lost by any policy.
     Lost(f64),
 }
 
-/// Groups that are looked at have at most this many messages; with reports, of which each state is computed, fewer.
+/// Maximum number of messages per group; fewer with reports, where every state is computed.
 const GROUP_MAX: usize = 160;
 const GROUP_WITH_REPORTS_MAX: usize = 26;
-/// Greatest price of a lost message, in datagrams: a higher one would give a bound without practical meaning.
+/// Maximum price of a lost message, in datagrams: higher ones have no practical meaning.
 const PRICE_MAX: f64 = 3e4;
 
 impl Bound {
-    /// Computes it.
+    /// Computes the bound.
     #[must_use]
     pub fn least(&self) -> Least {
-        // A point on the hull for each price; then the line between two neighbours.
+        // A point on the hull per price; then the line between two neighbours.
         let without_reports = self.without_reports();
         let mut points: Vec<(f64, f64)> = Vec::new();
         let mut price = 0.5;
@@ -84,12 +84,12 @@ impl Bound {
         Least::Datagrams(least)
     }
 
-    /// The largest group of which the first message still has time.
+    /// Largest group whose first message is still on time.
     fn group_max(&self) -> usize {
         ((self.beyond_s / self.spacing_s + 1e-9) as usize + 1).min(GROUP_MAX)
     }
 
-    /// The share lost and the datagrams of the cheapest policy, where a lost message costs `price`.
+    /// Loss share and datagrams of the cheapest policy, with `price` per lost message.
     fn best(&self, price: f64, without_reports: &[(f64, f64)]) -> (f64, f64) {
         let mut best = (1.0, 0.0);
         let mut consider = |lost: f64, datagrams: f64| {
@@ -102,7 +102,7 @@ impl Bound {
             let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
             let rounds = (left_s / self.rtt_s + 1e-9) as usize;
             if rounds > 0 && group <= GROUP_WITH_REPORTS_MAX {
-                // In a burst they would share the fate of what they repair.
+                // In a burst, repair symbols would share the fate of the source symbols.
                 let repairs_max = if matches!(self.losses, Losses::Bursts { .. }) { 0 } else { 3 };
                 for repairs in 0..=repairs_max {
                     let (lost, datagrams) = self.with_reports(group, repairs, rounds, price);
@@ -119,7 +119,7 @@ impl Bound {
         }
     }
 
-    /// The probabilities that a datagram is lost, if one `gap_s` before it was lost, or arrived.
+    /// Loss probabilities of a datagram, if one `gap_s` earlier was lost, or arrived.
     fn after(&self, gap_s: f64) -> (f64, f64) {
         let share = self.share();
         let alike = match self.losses {
@@ -129,12 +129,12 @@ impl Bound {
         (share + (1.0 - share) * alike, share * (1.0 - alike))
     }
 
-    /// Losses and costs of groups with repair symbols behind them, spread over the time left, or all at its end.
+    /// Loss and cost of groups with repair symbols after them, spread over the remaining time, or all at its end.
     fn without_reports(&self) -> Vec<(f64, f64)> {
         let is_bursty = matches!(self.losses, Losses::Bursts { .. });
         let most = self.group_max();
         let mut points = Vec::new();
-        // Sizes in between make no difference that could be seen.
+        // Intermediate sizes make no visible difference.
         for group in (1..=most).filter(|&group| group <= 12 || group % 8 == 0 || group == most) {
             let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
             for repairs in 0..=(group * 4 + 20) {
@@ -153,7 +153,7 @@ impl Bound {
         points
     }
 
-    /// Messages of a group which are lost on average.
+    /// Mean number of lost messages in a group.
     fn lost(&self, group: usize, repairs: usize, wait_s: f64, gap_s: f64) -> f64 {
         if let Losses::Independent(share) = self.losses {
             let arrive = (0..=repairs).map(|arrived| binomial(repairs, arrived, 1.0 - share)).collect::<Vec<_>>();
@@ -162,7 +162,7 @@ impl Bound {
                 .map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing))
                 .sum();
         }
-        // By lost source symbols and arrived repair symbols: the last one was lost, or arrived.
+        // State: lost source symbols and received repair symbols; whether the last one was lost.
         let width = repairs + 1;
         let mut cells = vec![(0.0, 0.0); (group + 1) * width];
         cells[0].1 = 1.0 - self.share();
@@ -187,7 +187,7 @@ impl Bound {
         counted.filter(|&(lost, arrived, _)| lost > arrived).map(|(lost, _, p)| lost as f64 * p).sum()
     }
 
-    /// Groups with some repair symbols behind them, and further ones after reports.
+    /// Loss and cost of groups with initial repair symbols, and further ones after reports.
     fn with_reports(&self, group: usize, repairs: usize, rounds: usize, price: f64) -> (f64, f64) {
         let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s - rounds as f64 * self.rtt_s;
         let mut rounds_of =
@@ -205,7 +205,7 @@ impl Bound {
         (lost / group as f64, datagrams / group as f64)
     }
 
-    /// The probability that `missing` of a group's messages are missing at first.
+    /// Probability that `missing` of a group's messages are missing initially.
     fn missing(&self, group: usize, missing: usize) -> f64 {
         if let Losses::Independent(share) = self.losses {
             return binomial(group, missing, share);
@@ -229,19 +229,19 @@ impl Bound {
     }
 }
 
-/// The best that can be done after reports.
+/// Optimal policy after reports.
 struct Rounds<'a> {
     bound: &'a Bound,
-    /// Time over which the symbols of the last round may be spread, s.
+    /// Time over which the symbols of the last round can be spread, s.
     last_s: f64,
     price: f64,
     memory: BTreeMap<(usize, usize, usize), (f64, f64)>,
-    /// Probability of each number of arrivals, by symbols sent and by the round being the last one.
+    /// Distribution of arrivals, by number of symbols and whether the round is the last.
     arrivals: BTreeMap<(usize, bool), Vec<f64>>,
 }
 
 impl Rounds<'_> {
-    /// Messages lost and datagrams sent if `deficit` symbols are missing, without which `stake` messages are lost.
+    /// Expected lost messages and datagrams, if `deficit` symbols are missing, on which `stake` messages depend.
     fn best(&mut self, deficit: usize, stake: usize, rounds: usize) -> (f64, f64) {
         if deficit == 0 {
             return (0.0, 0.0);
@@ -275,7 +275,7 @@ impl Rounds<'_> {
         best
     }
 
-    /// Arrivals of symbols sent a round trip after a loss: in the last round spread over what is left, else one after the other.
+    /// Distribution of arrivals an RTT after a loss: spread over the remaining time in the last round, otherwise back to back.
     fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
         let (bound, last_s) = (self.bound, self.last_s);
         self.arrivals.entry((symbols, is_last)).or_insert_with(|| {
@@ -285,7 +285,7 @@ impl Rounds<'_> {
             }
             let gap_s = if is_last { last_s / (symbols.max(2) - 1) as f64 } else { bound.datagram_s };
             let (if_lost, if_arrived) = bound.after(gap_s);
-            // By arrivals: the last one was lost, or arrived.
+            // State: number of arrivals; whether the last one was lost.
             let mut cells = vec![(0.0, 0.0); symbols + 1];
             (cells[0].0, cells[1.min(symbols)].1) = (first_lost, 1.0 - first_lost);
             for _ in 1..symbols {
@@ -304,7 +304,7 @@ impl Rounds<'_> {
     }
 }
 
-/// The probability of `hits` among `trials`.
+/// Probability of `hits` among `trials`.
 fn binomial(trials: usize, hits: usize, p: f64) -> f64 {
     let ways = (0..hits).fold(1.0, |ways, i| ways * (trials - i) as f64 / (i + 1) as f64);
     ways * p.powi(hits as i32) * (1.0 - p).powi((trials - hits) as i32)

@@ -1,4 +1,4 @@
-//! Fixed FEC: after every 20 messages 10 repair datagrams, of an ideal code. Any 20 of the 30 rebuild all; nothing is said back.
+//! Fixed FEC: 10 repair datagrams of an ideal code after every 20 messages. Any 20 of the 30 recover all; there is no feedback.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use dfcp_time::Time;
 
 use super::{LATE, Messages};
 
-/// Messages of a group.
+/// Messages per group.
 pub(super) const SOURCE: u64 = 20;
-/// Repair datagrams behind them.
+/// Repair datagrams per group.
 pub(super) const REPAIR: u64 = 10;
 
-/// A receiver's part of a group.
+/// Group at the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// Messages which came or were rebuilt, a bit for each.
+    /// Bit set of received or recovered messages.
     whole: u32,
     repairs: u32,
 }
 
-/// A receiver.
+/// Receiver of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     messages: Messages,
@@ -32,7 +32,7 @@ impl Receiver {
         Self { messages, groups: BTreeMap::new() }
     }
 
-    /// A message came. Returns the numbers of those which are complete by it.
+    /// Processes a message; returns the numbers of the messages that it completes.
     pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time) -> Vec<u64> {
         self.forget(now, began);
         let (place, group) = (number / SOURCE, self.groups.entry(number / SOURCE).or_default());
@@ -46,7 +46,7 @@ impl Receiver {
         complete
     }
 
-    /// A repair datagram came. Returns the numbers of the messages which are complete by it.
+    /// Processes a repair datagram; returns the numbers of the messages that it completes.
     pub(super) fn on_repair(&mut self, now: Time, place: u64, began: Time) -> Vec<u64> {
         self.forget(now, began);
         let group = self.groups.entry(place).or_default();
@@ -54,7 +54,7 @@ impl Receiver {
         group.rebuild(place)
     }
 
-    /// Gives up the groups of which even the last message is lost.
+    /// Drops groups past their last deadline.
     fn forget(&mut self, now: Time, began: Time) {
         while let Some(oldest) = self.groups.first_entry() {
             let last = oldest.key() * SOURCE + SOURCE - 1;
@@ -67,7 +67,7 @@ impl Receiver {
 }
 
 impl Group {
-    /// The numbers of the messages which were missing, if enough has come.
+    /// Numbers of recovered messages, if enough symbols have arrived.
     fn rebuild(&mut self, place: u64) -> Vec<u64> {
         if u64::from(self.whole.count_ones() + self.repairs) < SOURCE {
             return Vec::new();

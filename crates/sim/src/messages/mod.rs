@@ -1,7 +1,7 @@
-//! Messages with deadlines: flows of them, and what they are measured against.
+//! Message flows with deadlines, and the transports that they are compared with.
 //!
-//! An application hands messages over at regular intervals, and each is worth nothing after its deadline. `application.rs` does that with DFCP's own
-//! messages; `model.rs` has two transports of today, fixed FEC and ARQ; `bound.rs` computes what no transport can do better.
+//! An application submits messages at regular intervals, each worthless after its deadline. `application.rs` uses DFCP's own messages;
+//! `model.rs` has two common transports, fixed FEC and ARQ; `bound.rs` computes the optimum.
 
 mod application;
 mod arq;
@@ -21,67 +21,67 @@ pub use self::model::{ModelConfig, ModelEnd, Recovery};
 pub(crate) use self::schedule::{Schedule, Sent};
 pub(crate) use self::tally::{Received, Tally};
 
-/// UDP and IPv4 below a model's datagram, and a header as long as SRT's.
+/// Header of a model's datagram: UDP and IPv4, and as many bytes as SRT's.
 pub const MODEL_HEADER_BYTES: u32 = 28 + 16;
-/// The longest message which a model's datagram has room for, in an IP packet of 1500 bytes.
+/// Longest message in a model's datagram, in an IP packet of 1500 bytes.
 pub const MODEL_BYTES_MAX: u32 = 1_500 - MODEL_HEADER_BYTES;
-/// The longest message of DFCP's here.
+/// Longest message of DFCP in simulations.
 pub(crate) const DFCP_BYTES_MAX: u32 = 1 << 16;
-/// A message says when it was handed over.
+/// Shortest message: it contains its submission time.
 const BYTES_MIN: u32 = 8;
 const EVERY_MIN: Duration = Duration::from_micros(10);
 const EVERY_MAX: Duration = Duration::from_secs(1_000);
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
-/// Messages whose deadlines are not over at the same time: what an end has to remember.
+/// Maximum number of open messages, which an end must remember.
 const OPEN_MAX: u128 = 100_000;
 /// Range accepted by [`dfcp_proto::Deadline::with_target`].
 const TARGETS: std::ops::RangeInclusive<f64> = 0.5..=0.999_999;
-/// A message which is complete so much later than its deadline is late; after that it is lost. DFCP's receiver counts alike.
+/// Delay after the deadline up to which a message counts as late, and then as lost; equal to DFCP's receiver.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Messages which an application hands over one after the other.
+/// Periodic messages of an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Messages {
-    /// Bytes of each.
+    /// Length of each message, bytes.
     pub bytes: u32,
-    /// Interval of messages.
+    /// Interval between messages.
     pub every: Duration,
-    /// Time from handing over until a message is worth nothing.
+    /// Lifetime of a message from its submission.
     pub deadline: Duration,
-    /// The share which should come in time; models ignore it.
+    /// Target share on time; ignored by models.
     pub target: f64,
-    /// The flow's stream is written without end, beside them; DFCP alone.
+    /// Write an endless stream beside the messages; DFCP only.
     pub beside_stream: bool,
 }
 
-/// A flow of messages cannot be added.
+/// Reason why a message flow cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessagesError {
-    /// Too short or too long.
+    /// The length is out of range.
     #[error("messages have {bytes} bytes, but here they have {BYTES_MIN} to {max}; choose another length")]
     Bytes {
-        /// As given.
+        /// Given length, bytes.
         bytes: u32,
         /// Longest message of the transport, bytes.
         max: u32,
     },
-    /// Too fast or too slow.
+    /// The interval is out of range.
     #[error("a message is handed over every {0:?}, but 10 µs to 1000 s are possible; choose another interval")]
     Every(Duration),
-    /// No time, or too much.
+    /// The deadline is out of range.
     #[error("the deadline is {0:?}, but lies above 0 and not above 60 s; choose another one")]
     Deadline(Duration),
-    /// More than an end can remember.
+    /// Too many messages would be open.
     #[error("more than {OPEN_MAX} messages are worth something at once; shorten the deadline or send fewer")]
     Open,
-    /// The share is out of range.
+    /// The target is out of range.
     #[error("the target is {0}, but lies between 0.5 and 0.999999")]
     Target(f64),
-    /// A flow of messages lasts as long as the simulation.
+    /// A message flow cannot have a size: it lasts for the whole simulation.
     #[error("a flow of messages has no end; leave out its bytes")]
     Sized,
-    /// Classic connections have no messages.
+    /// The classic profile has no messages.
     #[error("classic connections have no messages; use the modern profile")]
     Classic,
     /// A model has no streams.
@@ -90,7 +90,7 @@ pub enum MessagesError {
 }
 
 impl Messages {
-    /// Checks them for a transport whose messages have at most `bytes_max` bytes.
+    /// Validates the messages for a transport with messages of at most `bytes_max` bytes.
     ///
     /// # Errors
     /// Fails if the length, interval, deadline or target is out of range, or too many messages would be open at a time.
@@ -113,56 +113,56 @@ impl Messages {
         Ok(())
     }
 
-    /// Checks the settings for DFCP.
+    /// Validates the messages for DFCP.
     pub(crate) fn validate_dfcp(&self) -> Result<(), MessagesError> {
         self.validate(DFCP_BYTES_MAX)
     }
 
-    /// Time at which message `number` is handed over, if the first is at `began`.
+    /// Submission time of message `number`, if the first is at `began`.
     pub(crate) fn handed_over_at(&self, began: Time, number: u64) -> Time {
         let after_ns = (self.every.as_nanos() as u64).saturating_mul(number);
         Time::from_ns(began.as_ns().saturating_add(after_ns))
     }
 
-    /// Messages handed over before `time`, the first at `began`.
+    /// Number of messages submitted before `time`, the first at `began`.
     pub(crate) fn handed_over_before(&self, began: Time, time: Time) -> u64 {
         time.as_ns().saturating_sub(began.as_ns()).div_ceil(self.every.as_nanos() as u64)
     }
 }
 
-/// Results of a flow's messages up to now.
+/// Results of a flow's messages so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReport {
-    /// Handed over by the application.
+    /// Messages that the application submitted.
     pub handed_over: u64,
-    /// Messages among them whose deadline is over.
+    /// Submitted messages whose deadline has passed.
     pub due: u64,
-    /// Messages among these that were delivered before it.
+    /// Messages among these that were delivered on time.
     pub in_time: u64,
-    /// Complete at the receiver within a second after their deadline; what is neither in time nor late was lost.
+    /// Messages completed within a second after their deadline; the rest was lost.
     pub late: u64,
-    /// Datagrams sent with messages, or with what repairs them.
+    /// Datagrams with messages or repair symbols.
     pub datagrams: u64,
 }
 
-/// Content of a model's datagram. `began` is the time of the first message.
+/// Content of a model's datagram. `began` is the first message's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelSegment {
-    /// A message.
+    /// Message.
     Data {
         /// Number of the message, from 0.
         number: u64,
-        /// See above.
+        /// Time of the first message.
         began: Time,
     },
-    /// A repair symbol of a group of messages.
+    /// Repair symbol of a group of messages.
     Repair {
         /// Number of the group, from 0.
         group: u64,
-        /// See above.
+        /// Time of the first message.
         began: Time,
     },
-    /// The receiver misses a message.
+    /// Request for a missing message.
     Nak {
         /// Number of the message.
         number: u64,

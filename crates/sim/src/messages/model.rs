@@ -1,4 +1,4 @@
-//! The two ends of a model: messages of one datagram each, over UDP with a header like SRT's. There is no handshake.
+//! Both ends of a model: one datagram per message, over UDP with a header like SRT's. There is no handshake.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use super::{
 /// Loss recovery of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// FEC alone: 10 repair datagrams after every 20 messages; any 20 of the 30 rebuild all.
+    /// FEC only: 10 repair datagrams after every 20 messages; any 20 of the 30 recover all.
     Fec,
-    /// Lost messages are asked for until their deadline is over.
+    /// ARQ: lost messages are requested until their deadline.
     Arq,
 }
 
-/// A model and its messages.
+/// Model with its messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelConfig {
     /// Messages sent.
@@ -27,12 +27,12 @@ pub struct ModelConfig {
     pub recovery: Recovery,
 }
 
-/// One end of a model.
+/// End of a model.
 #[derive(Debug)]
 pub struct ModelEnd {
     side: Side,
     bytes: u32,
-    /// Segments just made, until the caller asks for them.
+    /// Segments to send.
     queue: VecDeque<ModelSegment>,
 }
 
@@ -113,7 +113,7 @@ impl ModelEnd {
         }
     }
 
-    /// The next segment, and the size of its IP packet.
+    /// Next segment, and the size of its IP packet.
     pub(crate) fn poll_transmit(&mut self) -> Option<(u32, ModelSegment)> {
         let segment = self.queue.pop_front()?;
         if let Side::Sender { datagrams, .. } = &mut self.side {
@@ -121,7 +121,7 @@ impl ModelEnd {
         }
         let payload_bytes = match segment {
             ModelSegment::Data { .. } | ModelSegment::Repair { .. } => self.bytes,
-            // The number of what is missing.
+            // The number of the missing message.
             ModelSegment::Nak { .. } => 4,
         };
         Some((MODEL_HEADER_BYTES + payload_bytes, segment))

@@ -1,10 +1,10 @@
-//! Times at which an application hands its messages over.
+//! Submission times of an application's messages.
 
 use dfcp_time::Time;
 
 use super::Messages;
 
-/// A sender's record of its messages.
+/// Sender's counts of its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) handed_over: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Sent {
     pub(crate) datagrams: u64,
 }
 
-/// Messages at regular times, from when it begins.
+/// Schedule of periodic messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     messages: Messages,
@@ -25,7 +25,7 @@ impl Schedule {
         Self { messages, began: None, handed_over: 0 }
     }
 
-    /// Time of the first message; `now` if there was none yet.
+    /// Starts the schedule at `now`, unless it has started; returns the first message's time.
     pub(crate) fn begin(&mut self, now: Time) -> Time {
         *self.began.get_or_insert(now)
     }
@@ -39,14 +39,14 @@ impl Schedule {
         Some(self.messages.handed_over_at(self.began?, self.handed_over))
     }
 
-    /// The number of the next message, if it is handed over by `now`.
+    /// Number of the next message, if it is due by `now`.
     pub(crate) fn take(&mut self, now: Time) -> Option<u64> {
         self.next_at().filter(|&at| at <= now)?;
         self.handed_over += 1;
         Some(self.handed_over - 1)
     }
 
-    /// True if message `number` was handed over and its deadline is not over.
+    /// True if message `number` was submitted and its deadline has not passed.
     pub(crate) fn is_open(&self, number: u64, now: Time) -> bool {
         let handed_over = self.began.filter(|_| number < self.handed_over);
         handed_over.is_some_and(|began| now <= self.messages.handed_over_at(began, number) + self.messages.deadline)

@@ -1,25 +1,24 @@
-//! Counts of messages in time and late.
+//! Counts of messages on time and late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// A receiver's record of the sender's messages.
+/// Receiver's counts of the sender's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) in_time: u64,
     pub(crate) late: u64,
 }
 
-/// Counts messages which are complete, by the simulation's one clock.
+/// Counter of completed messages, by the simulation's global clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     within: Duration,
     in_time: u64,
     late: u64,
-    /// Deadlines of those which came in time, as far as they are not over: these do not count yet, in order of time. Not more than
-    /// messages can be open.
+    /// Deadlines of messages on time that have not passed and so do not count yet, ascending. Bounded by the open messages.
     open: VecDeque<Time>,
 }
 
@@ -28,7 +27,7 @@ impl Tally {
         Self { within, in_time: 0, late: 0, open: VecDeque::new() }
     }
 
-    /// A message which was handed over then is complete now, for the first time.
+    /// Counts a message that is complete for the first time.
     pub(crate) fn complete(&mut self, now: Time, handed_over_at: Time) {
         let over_at = handed_over_at + self.within;
         while self.open.front().is_some_and(|&at| at < now) {
@@ -43,13 +42,13 @@ impl Tally {
         self.open.insert(place, over_at);
     }
 
-    /// Another receiver's count of those which were late, and not delivered.
+    /// Counts of a receiver, with `not_delivered` late messages from another counter.
     pub(crate) fn received(&self, now: Time, not_delivered: u64) -> Received {
         let open = self.open.len() - self.open.partition_point(|&at| at < now);
         Received { in_time: self.in_time - open as u64, late: self.late + not_delivered }
     }
 
-    /// Messages delivered in time, whether their deadlines are over or not.
+    /// Messages delivered on time, including those whose deadline has not passed.
     pub(crate) fn delivered(&self) -> u64 {
         self.in_time
     }

@@ -2,9 +2,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::{Config, Rate};
 
 use super::*;
+use crate::Counting;
 use crate::{DfcpConfig, FlowConfig, FlowError, FlowId, Nobody, Simulation, Transport};
 
 const ONE_WAY: Duration = Duration::from_millis(25);
@@ -19,10 +20,10 @@ fn model(recovery: Recovery, deadline: Duration) -> Transport {
 
 fn dfcp() -> DfcpConfig {
     let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: 98_000_000 });
-    DfcpConfig::both(config.with_content(Content::Elided).with_send_buffer_bytes(16 << 20))
+    DfcpConfig::both(config.with_codec(&Counting).with_send_buffer_bytes(16 << 20))
 }
 
-/// A flow over a path of any rate, whose loss is on the way of data alone.
+/// Flow over an unlimited path, with loss only in the direction of data.
 fn path(transport: Transport, loss: Loss) -> (Simulation<Nobody>, FlowId) {
     let mut simulation = Simulation::new(7, Nobody);
     let link = LinkConfig::default().with_delay(ONE_WAY);
@@ -40,14 +41,14 @@ fn report(transport: Transport, loss: Loss, until: Time) -> MessageReport {
     simulation.flow(flow).messages.unwrap()
 }
 
-/// Loses these of the first thousand datagrams.
+/// Loss of these datagrams among the first thousand.
 fn lost(datagrams: impl IntoIterator<Item = usize>) -> Loss {
     let mut pattern = [false; 1_000];
     datagrams.into_iter().for_each(|datagram| pattern[datagram] = true);
     Loss::Trace(Arc::new(pattern))
 }
 
-/// Time at which 40 messages were handed over, and no 41st.
+/// Time at which 40 messages have been submitted, and no 41st.
 const FORTY: Time = Time::from_ms(158);
 
 #[test]
@@ -69,7 +70,7 @@ fn arq_repeats_a_lost_datagram_one_round_trip_after_the_next_one_came() {
         assert_eq!(found.datagrams, 41);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // A message is not asked for after its deadline: it would be 54 ms old by then.
+    // A message is not requested after its deadline: it would be 54 ms old by then.
     let found = report(model(Recovery::Arq, Duration::from_millis(53)), lost([3]), FORTY);
     assert_eq!((found.datagrams, found.due - found.in_time, found.late), (40, 1, 0));
 }
@@ -83,12 +84,12 @@ fn arq_asks_again_after_a_round_trip_and_a_bit_until_the_deadline_is_over() {
     assert!(receiver.on_data(at(25), 0, began, |number| asked.push(number)));
     assert!(receiver.on_data(at(37), 3, began, |number| asked.push(number)));
     assert_eq!(asked, [1, 2]);
-    // The first guess of the round trip is 100 ms.
+    // The initial RTT is 100 ms.
     assert_eq!(receiver.next_timeout(), Some(at(37 + 110)));
     assert!(receiver.on_data(at(87), 1, began, |_| panic!("nothing is missing beside what was asked for")));
     assert!(!receiver.on_data(at(88), 1, began, |_| panic!("nothing is missing")), "it came twice");
     receiver.handle_timeout(at(147), |number| asked.push(number));
-    // Now it knows that it is 50 ms. The deadline of message 2 is at 308 ms.
+    // The RTT is now known to be 50 ms. The deadline of message 2 is at 308 ms.
     let mut times = Vec::new();
     while let Some(next) = receiver.next_timeout() {
         times.push(next.since(began).as_millis());
@@ -106,20 +107,20 @@ fn what_is_over_is_not_asked_for() {
     receiver.on_data(now, 1_000_000, Time::ZERO, |number| {
         asked.insert(number);
     });
-    // Handed over up to 40 ms before.
+    // These were submitted up to 40 ms before.
     assert_eq!(asked, (999_997..1_000_000).collect());
 }
 
 #[test]
 fn any_twenty_of_a_group_rebuild_it_when_its_repairs_come() {
-    // The first of a group waits for 19 others.
+    // The first message of a group waits for 19 others.
     let known = Duration::from_millis(19 * 4 + 25);
     for (deadline, in_time) in [(known, true), (known - Duration::from_nanos(1), false)] {
         let found = report(model(Recovery::Fec, deadline), lost([0].into_iter().chain(2..11)), FORTY);
         assert_eq!(found.datagrams, 60);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // Eleven are one too many: these are lost, and none of the others.
+    // Eleven losses are one too many: these messages are lost, and no others.
     let found =
         report(model(Recovery::Fec, Duration::from_millis(101)), lost((0..8).chain([20, 22, 29])), Time::from_ms(400));
     assert_eq!((found.due - found.in_time, found.late), (8, 0));
@@ -147,7 +148,7 @@ fn messages_of_dfcp_are_counted_alike() {
     let found = lossy();
     assert!(found.in_time as f64 > 0.99 * found.due as f64, "{found:?}");
     assert_eq!(found, lossy(), "a seed decides all");
-    // No time for anything: they come too late for whoever counts by the true clock.
+    // The deadline is too short: by the true clock, all messages are late.
     let hasty = dfcp().with_messages(messages(Duration::from_millis(20)));
     let found = report(Transport::Dfcp(Box::new(hasty)), Loss::None, Time::from_ms(2_000));
     assert_eq!(found.in_time, 0, "{found:?}");
@@ -162,7 +163,7 @@ fn a_stream_beside_messages_gets_the_rest() {
         let found = simulation.flow(flow);
         let messages = found.messages.unwrap();
         assert!(messages.in_time == messages.due && messages.due > 400, "{messages:?}");
-        // Those on their way may have come.
+        // Messages in flight may have arrived.
         let of_messages = (messages.in_time * 1_316)..=(messages.handed_over * 1_316);
         let of_stream = found.delivered_bytes - of_messages.start();
         assert_eq!(of_messages.contains(&found.delivered_bytes), least_bytes == 0, "{found:?}");

@@ -1,4 +1,4 @@
-//! Packets as they would be on the wire.
+//! Packets in wire format.
 
 use crate::end::End;
 use crate::packet::{Body, Packet};
@@ -6,21 +6,21 @@ use crate::tcp::{self, Segment};
 
 const IP_HEADER_BYTES: usize = 20;
 const TCP_HEADER_BYTES: usize = 20;
-/// No more fit into a TCP header.
+/// Limit of the options in a TCP header.
 const TCP_OPTIONS_BYTES_MAX: usize = 40;
-/// Options of SYNs with timestamps: segment size, permission of SACK, timestamps, window scale, and one byte between.
+/// Options of a SYN with timestamps: MSS, SACK permitted, timestamps, window scale, and one byte of padding.
 const SYN_OPTIONS_BYTES: usize = 20;
 const TIMESTAMPS_BYTES: usize = 12;
 const IP_PROTOCOL_TCP: u8 = 6;
 const IP_PROTOCOL_UDP: u8 = 17;
-/// Number for experiments (RFC 3692), which DFCP over IP uses.
+/// Protocol number for experiments (RFC 3692), used by DFCP over IP.
 const IP_PROTOCOL_DFCP: u8 = 253;
-/// RFC 7323, §2.3.
+/// Maximum window scale (RFC 7323, §2.3).
 const WINDOW_SHIFT_MAX: u32 = 14;
 /// Window scale of a Linux receiver whose buffer may grow to 64 MiB.
 const LINUX_WINDOW_SHIFT: u32 = 11;
 
-// Options of TCP.
+// TCP option kinds.
 const NO_OPERATION: u8 = 1;
 const SEGMENT_SIZE: [u8; 2] = [2, 4];
 const WINDOW_SCALE: [u8; 2] = [3, 3];
@@ -28,10 +28,10 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const SACK: u8 = 5;
 const TIMESTAMPS: [u8; 2] = [8, 10];
 
-/// Facts about a flow that its packets do not carry.
+/// Facts about a flow that its packets omit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Carrier {
-    /// Nothing: datagrams are over UDP, and SYNs leave out what is not known.
+    /// Unknown: datagrams are over UDP, and SYNs omit unknown options.
     #[default]
     Unknown,
     /// Datagrams are over IP.
@@ -52,7 +52,7 @@ impl Carrier {
         }
     }
 
-    /// Options are not taken off the segment size (RFC 6691).
+    /// The segment size is not reduced by options (RFC 6691).
     fn of_tcp(config: &tcp::Config) -> Self {
         let headers = (IP_HEADER_BYTES + TCP_HEADER_BYTES) as u32;
         let segment_size = (config.mss_bytes.saturating_add(config.header_bytes)).saturating_sub(headers);
@@ -60,13 +60,13 @@ impl Carrier {
     }
 }
 
-/// 10.1 is where senders are, 10.2 where receivers are; the first flow's are 10.1.0.1 and 10.2.0.1.
+/// Address: senders are in 10.1, receivers in 10.2; the first flow's are 10.1.0.1 and 10.2.0.1.
 fn address(flow: u32, is_receiver: bool) -> [u8; 4] {
     let [.., high, low] = flow.wrapping_add(1).to_be_bytes();
     [10, 1 + u8::from(is_receiver), high, low]
 }
 
-/// The sum of RFC 1071, not folded. Headers have whole words.
+/// Unfolded sum of RFC 1071; headers consist of whole words.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum()
 }
@@ -76,11 +76,11 @@ fn checksum(sum: u32) -> [u8; 2] {
     (!((folded & 0xFFFF) + (folded >> 16)) as u16).to_be_bytes()
 }
 
-/// Appends `packet` to `out`, without what is not modelled of it.
+/// Appends `packet` to `out`, without the parts that are not modelled.
 pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     let start = out.len();
     out.resize(start + IP_HEADER_BYTES, 0);
-    // Every connection of web traffic has a port of its own, until all are used once.
+    // Each web connection has its own port, until all have been used.
     let connection = if let Body::Web { connection, .. } = packet.body { (connection % 25_000) as u16 } else { 0 };
     let (sender, receiver) = (40_000 + connection, 9_000_u16);
     let (source, destination) = if packet.is_back { (receiver, sender) } else { (sender, receiver) };
@@ -112,24 +112,24 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     let of_header = checksum(sum(header));
     header[10..12].copy_from_slice(&of_header);
     if protocol == IP_PROTOCOL_TCP {
-        // Data would be zeros, which add nothing.
+        // The data would be zeros, which do not change the sum.
         let pseudo = sum(&header[12..20]) + u32::from(protocol) + (length_bytes - IP_HEADER_BYTES) as u32;
         let of_segment = checksum(pseudo + sum(payload));
         payload[16..18].copy_from_slice(&of_segment);
     }
 }
 
-/// UDP from the ports on. Returns the length of the IP packet.
+/// Writes UDP from the ports on; returns the length of the IP packet.
 fn write_udp(out: &mut Vec<u8>, ports: &[u8], size_bytes: u32, bytes: &[u8]) -> usize {
     out.extend_from_slice(ports);
     out.extend_from_slice(&((size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
-    // A checksum of zero: none.
+    // Checksum zero means none.
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(bytes);
     size_bytes as usize
 }
 
-/// TCP from behind the ports on, with a checksum of zero. Numbers wrap as they do on the wire.
+/// Writes TCP after the ports, with a zero checksum. Numbers wrap as on the wire.
 fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     let headers = (segment.wire_bytes - segment.len_bytes) as usize;
     let room = headers.saturating_sub(IP_HEADER_BYTES + TCP_HEADER_BYTES).min(TCP_OPTIONS_BYTES_MAX) / 4 * 4;
@@ -137,7 +137,7 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     let (window, shift) = window(segment);
     out.extend_from_slice(&(segment.seq as u32).to_be_bytes());
     out.extend_from_slice(&(if flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
-    // In words of four bytes, in the upper half.
+    // Length in 4-byte words, in the upper half.
     out.push((((TCP_HEADER_BYTES + room) / 4) << 4) as u8);
     let [fin, syn, psh, ack] = [flags.fin, flags.syn, flags.psh, flags.ack].map(u8::from);
     out.push(fin | syn << 1 | psh << 3 | ack << 4 | u8::from(flags.ece) << 6 | u8::from(flags.cwr) << 7);
@@ -152,8 +152,8 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     out.resize(end, NO_OPERATION);
 }
 
-/// The window field, and the scale, which must be the same in all segments of an end: that of Linux for the windows its
-/// receiver tunes, the largest for those which never limit. A SYN's window is not scaled.
+/// Window field and scale, which must be constant over an end's segments: Linux's for windows tuned by the receiver, the maximum for
+/// unlimited ones. A SYN's window is unscaled.
 fn window(segment: &Segment) -> (u16, u8) {
     let max = u32::from(u16::MAX);
     let shift = if segment.window_bytes.div_ceil(1 << LINUX_WINDOW_SHIFT) <= max {

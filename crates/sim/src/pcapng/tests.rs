@@ -1,15 +1,16 @@
 use std::time::Duration;
 
 use dfcp_netem::{Ecn, LinkConfig, Loss};
-use dfcp_proto::{Config, Content};
+use dfcp_proto::Config;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Counting;
 use crate::packet::Body;
 use crate::tcp::{self, Congestion, Flags, SackBlocks, Segment};
 use crate::{DfcpConfig, FlowConfig, Simulation, Transport};
 
-/// A capture, read again.
+/// Parsed capture.
 #[derive(Debug, Default)]
 struct Read {
     interfaces: Vec<String>,
@@ -32,7 +33,7 @@ fn be(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte))
 }
 
-/// Options as code and value, which must end with the code 0.
+/// Parses options into code and value, which must end with the code 0.
 fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     loop {
@@ -46,7 +47,7 @@ fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     }
 }
 
-/// Reads a capture by the specification's words, and checks what holds for all of them.
+/// Parses a capture by the specification, with general checks.
 fn read(mut bytes: &[u8]) -> Read {
     let mut read = Read::default();
     let mut is_first = true;
@@ -87,7 +88,7 @@ fn read(mut bytes: &[u8]) -> Read {
     read
 }
 
-/// True if the one's complement sum, checksum included, is that of an intact message.
+/// True if the one's complement sum, including the checksum, is that of an intact message.
 fn is_whole(sum: u32) -> bool {
     let folded = (sum & 0xFFFF) + (sum >> 16);
     (folded & 0xFFFF) + (folded >> 16) == 0xFFFF
@@ -97,14 +98,14 @@ fn words(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(be).sum()
 }
 
-/// The IPv4 header's fields which matter, after checks: protocol and total length.
+/// Checks the IPv4 header; returns protocol and total length.
 fn ip(bytes: &[u8]) -> (u8, usize) {
     assert_eq!(bytes[0], 0x45);
     assert!(is_whole(words(&bytes[..20])));
     (bytes[9], be(&bytes[2..4]) as usize)
 }
 
-/// A TCP header, read again.
+/// Parsed TCP header.
 #[derive(Debug, PartialEq)]
 struct Tcp {
     seq: u32,
@@ -112,7 +113,7 @@ struct Tcp {
     flags: u8,
     window: u32,
     len_bytes: usize,
-    /// Kind and value, no-operations left out.
+    /// Kinds and values, without no-operations.
     options: Vec<(u8, Vec<u8>)>,
 }
 
@@ -135,14 +136,14 @@ fn tcp(packet: &[u8]) -> Tcp {
     Tcp { seq, ack, flags: segment[13], window, len_bytes: length - 20 - header, options }
 }
 
-/// Three flows over a link with loss, seen by their senders: CUBIC, classic over IP, modern over UDP.
+/// Capture at the senders of three flows over a lossy link: CUBIC, classic over IP, modern over UDP.
 fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
     let mut simulation = Simulation::new(7, None);
     let link = LinkConfig::default().with_rate_bps(20_000_000).with_delay(Duration::from_millis(5));
     let there = simulation.add_link(link.clone().with_loss(Loss::bernoulli(0.02))).unwrap();
     let back = simulation.add_link(link).unwrap();
     let dfcp = |config: Config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
-    let counted = |config: Config| config.with_content(Content::Elided);
+    let counted = |config: Config| config.with_codec(&Counting);
     let classic = counted(Config::danger_classic()).with_overhead_bytes(20);
     let modern = counted(Config::danger_unsealed());
     let transports = [Transport::Tcp(tcp::Config::modern(Congestion::Cubic)), dfcp(classic), dfcp(modern)];
@@ -182,7 +183,7 @@ fn a_capture_is_read_again_block_by_block() {
             assert_eq!(be(&packet.bytes[24..26]) as usize, length - 20, "UDP's length");
         }
     }
-    // Classic acknowledges blocks, of which there are five.
+    // Classic acknowledges its five blocks.
     for (interface, back) in [(0, 50), (1, 7), (2, 20)] {
         for (source, least) in [(1, 200), (2, back)] {
             let of = read.packets.iter().filter(|packet| packet.interface == interface && packet.bytes[13] == source);
@@ -206,7 +207,7 @@ fn a_tcp_connection_is_numbered_as_its_peers_would_expect() {
         assert_eq!(segment.options[0].1, 1460_u16.to_be_bytes());
     }
     let shift = |of: &Tcp| u32::from(of.options[3].1[0]);
-    // No window is larger on the wire than the sender's, which never limits; the receiver's begins with 64 kB and grows.
+    // The largest window on the wire is the sender's unlimited one; the receiver's starts with 64 kB and grows.
     let window_bytes = tcp::Config::modern(Congestion::Cubic).max_window_bytes.min(0xFFFF << 14);
     let (mut offered, of_back) = (syn_ack.1.window, shift(&syn_ack.1));
     let mut highest = 1;
@@ -277,7 +278,7 @@ proptest! {
         prop_assert_eq!(found.flags, u8::from(fin) | u8::from(syn) << 1 | u8::from(has_ack) << 4 | marks);
         prop_assert_eq!(bytes[1], ecn.bits());
         prop_assert!(bytes.len() <= header_bytes as usize);
-        // Those options which fit beside each other in the header as long as it is modelled.
+        // Options that fit together in a header of the modelled length.
         let room = (header_bytes as usize - 40) / 4 * 4;
         let of = |kind: u8| found.options.iter().find(|(own, _)| *own == kind).map(|(_, value)| value.clone());
         let sack_bytes = if expected.is_empty() { 0 } else { 4 + 4 * expected.len() };

@@ -1,10 +1,10 @@
-//! QUIC where this crate is built without the feature `quic`: no flow of it can be made, so its ends have no values.
+//! Placeholder for QUIC without the feature `quic`: no flow can be created, so its ends have no values.
 
 use dfcp_time::Time;
 
 use super::{QuicConfig, QuicError};
 
-/// One end of a QUIC flow. There is none.
+/// End of a QUIC flow, which cannot exist.
 #[derive(Debug)]
 pub enum QuicEnd {}
 

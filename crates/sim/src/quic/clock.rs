@@ -1,12 +1,12 @@
-//! Simulated time as [`Instant`]s, which quinn counts in.
+//! Simulated time as [`Instant`]s, which quinn uses.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use dfcp_time::Time;
 
-/// Simulated time zero. Only differences between instants matter, so it may be any: this is the one place where the
-/// crate reads a clock, because an `Instant` cannot be had in another way.
+/// Instant of simulated time zero. Only differences matter, so it may be any: the one place where the crate reads a clock, because an
+/// `Instant` cannot be created otherwise.
 static ZERO: LazyLock<Instant> = LazyLock::new(read_clock);
 
 #[expect(clippy::disallowed_methods, reason = "only differences to this instant are ever used")]
@@ -14,12 +14,12 @@ fn read_clock() -> Instant {
     Instant::now()
 }
 
-/// The instant which stands for a simulated time.
+/// Instant of a simulated time.
 pub(super) fn instant(time: Time) -> Instant {
     *ZERO + Duration::from_nanos(time.as_ns())
 }
 
-/// The simulated time for which an instant stands.
+/// Simulated time of an instant.
 pub(super) fn time(instant: Instant) -> Time {
     Time::ZERO + instant.saturating_duration_since(*ZERO)
 }

@@ -1,4 +1,4 @@
-//! An end of a QUIC flow, and the application which writes or reads as fast as it can.
+//! End of a QUIC flow, with an application that writes or reads as fast as it can.
 
 use std::net::SocketAddr;
 
@@ -15,15 +15,15 @@ use super::settings::Settings;
 use super::{OVERHEAD_BYTES, QuicConfig, QuicError};
 use crate::endpoint::{RECEIVER, SENDER, numbered};
 
-/// Bytes written at once. Quinn walks through its data piece by piece, so pieces are large; all are the same memory.
+/// Bytes per write. Quinn walks through its data piece by piece, so pieces are large; all share this memory.
 static PIECE: [u8; 1 << 20] = [0; 1 << 20];
 
-/// Task of an end's application.
+/// Application of an end.
 #[derive(Debug)]
 enum Application {
     /// Writes this many bytes (`None`: without end), then finishes the stream.
     Write { stream: Option<StreamId>, left: Option<u64>, written_bytes: u64, is_confirmed: bool },
-    /// Reads the stream which the other end opens.
+    /// Reads the stream that the other end opens.
     Read { stream: Option<StreamId>, bytes: u64 },
 }
 
@@ -36,11 +36,11 @@ pub struct QuicEnd {
     opens: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     application: Application,
-    /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
+    /// Endpoint's reply outside of a connection, with the number of its destination address.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
     next_timeout: Option<Time>,
-    /// UDP payload of the connection's packets so far.
+    /// UDP payload bytes of the connection so far.
     sent_bytes: u64,
     failure: Option<String>,
 }
@@ -69,7 +69,7 @@ impl QuicEnd {
         Ok([sender, base(listener, SENDER, read)])
     }
 
-    /// Counters of the connection, and its window and round trip; `None` before it is opened.
+    /// Counters, window and RTT of the connection; `None` before it is opened.
     #[must_use]
     pub fn stats(&self) -> Option<ConnectionStats> {
         self.connection.as_ref().map(|(_, connection)| connection.stats())
@@ -118,7 +118,7 @@ impl QuicEnd {
         self.work(now);
     }
 
-    /// The size of the next IP packet, whose UDP payload is put into `out`.
+    /// Writes the next packet's UDP payload into `out`; returns the size of the IP packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
         if let Some((reply, to)) = self.reply.take() {
             self.sends_to = to;
@@ -139,12 +139,12 @@ impl QuicEnd {
 
     fn look_at_timers(&mut self, now: Time) {
         let Some((_, connection)) = &mut self.connection else { return };
-        // A pause shorter than a nanosecond must not make time stand still.
+        // A delay below a nanosecond must not stop time.
         let earliest = Time::from_ns(now.as_ns().saturating_add(1));
         self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
     }
 
-    /// Number of the other end's address that the last polled datagram goes to.
+    /// Number of the address that the last polled datagram goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }
@@ -168,7 +168,7 @@ impl QuicEnd {
         self.failure.clone()
     }
 
-    /// Takes what the connection has to tell to the endpoint and to the application.
+    /// Passes the connection's events to the endpoint and the application.
     fn work(&mut self, now: Time) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {
@@ -195,11 +195,11 @@ impl QuicEnd {
         if is_readable {
             self.read();
         }
-        // It may not be asked for packets now: its interface may have no room.
+        // Do not poll for packets now: the interface may be full.
         self.look_at_timers(now);
     }
 
-    /// Keeps quinn supplied: what was written is more than what can have been sent.
+    /// Keeps quinn supplied with more data than it can have sent.
     fn write(&mut self) {
         let Application::Write { stream, left, written_bytes, .. } = &mut self.application else { return };
         let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };
@@ -226,7 +226,7 @@ impl QuicEnd {
         }
     }
 
-    /// Takes all that has come. Quinn widens its windows when `chunks` goes, and is always asked for packets afterwards.
+    /// Reads everything that has arrived. Quinn widens its windows when `chunks` is dropped, and is always polled afterwards.
     fn read(&mut self) {
         let Application::Read { stream, bytes } = &mut self.application else { return };
         let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };

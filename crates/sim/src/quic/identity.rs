@@ -1,4 +1,4 @@
-//! The receiver's identity: connection identifiers from a seed, and a certificate which is the same in every run.
+//! Identity of the receiver: connection ids from a seed, and a certificate equal in every run.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use super::QuicError;
 
-/// The name that the certificate is for.
+/// Host name in the certificate.
 pub(super) const NAME: &str = "receiver.invalid";
 
-/// Bytes of a connection identifier: as many as quinn uses by itself.
+/// Length of a connection id: quinn's default.
 const ID_BYTES: usize = 8;
 
 /// An Ed25519 private key in PKCS #8 (RFC 8410): 16 bytes of structure, then the key, which is no secret.
@@ -26,8 +26,8 @@ const PRIVATE_KEY: [u8; 48] = {
     key
 };
 
-/// The receiver's certificate, signed by itself, and its key. Ed25519 signatures are of one length and not random, so
-/// neither the certificate nor a handshake message ever changes its size.
+/// Self-signed certificate of the receiver, with its key. Ed25519 signatures are deterministic and of constant length, so neither the
+/// certificate nor a handshake message ever changes its size.
 pub(super) fn certificate() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyDer<'static>), QuicError> {
     let key = PrivatePkcs8KeyDer::from(PRIVATE_KEY.to_vec());
     let pair = KeyPair::try_from(&key)?;
@@ -35,7 +35,7 @@ pub(super) fn certificate() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyD
     Ok((certificate.der().clone(), key))
 }
 
-/// Connection identifiers which are different from each other, and the same for the same seed.
+/// Generator of distinct connection ids from a seed.
 #[derive(Debug)]
 pub(super) struct SeededIds {
     next: u64,
@@ -49,7 +49,7 @@ impl SeededIds {
 
 impl ConnectionIdGenerator for SeededIds {
     fn generate_cid(&mut self) -> ConnectionId {
-        // SplitMix64, which comes to every number once.
+        // SplitMix64, which visits every number once.
         self.next = self.next.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (self.next ^ (self.next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

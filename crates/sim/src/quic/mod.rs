@@ -1,19 +1,17 @@
-//! QUIC: the code of `quinn-proto`, which does no I/O either.
+//! QUIC by `quinn-proto`, which is sans I/O as well.
 //!
-//! The sender opens a connection and writes to one unidirectional stream, whose end the receiver acknowledges; the
-//! receiver reads all. Handshake, packet protection, loss recovery, pacing and congestion control are quinn's own.
+//! The sender opens a connection and writes to one unidirectional stream, which the receiver reads and whose end it acknowledges.
+//! Handshake, packet protection, loss recovery, pacing and congestion control are quinn's own.
 //!
 //! # Determinism
 //!
-//! Everything that quinn draws itself comes from the flow's seed. TLS draws its keys and nonces from the operating
-//! system, and quinn's BBR the place in its gain cycle where it begins; so the bytes of a packet differ from run to run,
-//! but neither its size nor its time does: all of TLS's messages have a fixed length here (Ed25519 signatures, one key
-//! share, no tickets), and quinn paces by window and round trip, not by the gain.
+//! All of quinn's own randomness comes from the flow's seed. TLS takes its keys and nonces from the operating system, and quinn's BBR the
+//! start of its gain cycle; so packet bytes differ between runs, but not their sizes or times: all TLS messages have a constant length here
+//! (Ed25519 signatures, one key share, no tickets), and quinn paces by window and RTT, not by the gain.
 //!
 //! # Left out
 //!
-//! Congestion marks (ECN): its packets are Not-ECT, though quinn would ask. Flow control never limits. Packets are sent one by one, as
-//! without segmentation offload.
+//! ECN: packets are Not-ECT, although quinn would negotiate it. Flow control never limits. Packets are sent one by one, without GSO.
 
 #[cfg(not(feature = "quic"))]
 mod absent;
@@ -38,25 +36,25 @@ pub enum QuicCongestion {
     Cubic,
     /// NewReno as in RFC 9002.
     NewReno,
-    /// BBR version 1, which quinn calls experimental. It sets the window only; its pacing rate is not used.
+    /// BBR version 1, experimental in quinn. It sets only the window; its pacing rate is unused.
     Bbr,
 }
 
-/// Settings for both ends of a QUIC flow.
+/// Configuration of both ends of a QUIC flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuicConfig {
-    /// Sets the congestion window.
+    /// Congestion controller.
     pub congestion: QuicCongestion,
-    /// UDP payload of a full packet, bytes, from the start on: 1200 to 1452. The IP packet has 28 bytes more.
+    /// Initial UDP payload of a full packet, 1200 to 1452 bytes. The IP packet has 28 bytes more.
     pub udp_payload_bytes: u16,
-    /// Probes for larger packets, up to 1452 bytes. Without it, loss is never taken for a smaller limit either.
+    /// Probe for larger packets, up to 1452 bytes. Off, loss is never mistaken for a smaller MTU either.
     pub mtu_discovery: bool,
-    /// The receiver accepts another address of the sender, once that is validated.
+    /// Let the receiver accept a new, validated sender address.
     pub migration: bool,
 }
 
 impl QuicConfig {
-    /// Full-sized packets, as a path of 1500 bytes allows, without a search for that size.
+    /// Configuration with full-sized packets for an MTU of 1500 bytes, without MTU discovery.
     #[must_use]
     pub fn new(congestion: QuicCongestion) -> Self {
         Self { congestion, udp_payload_bytes: UDP_PAYLOAD_BYTES_MAX, mtu_discovery: false, migration: false }
@@ -64,7 +62,7 @@ impl QuicConfig {
 
     /// # Errors
     ///
-    /// [`QuicError`] names the setting with which a connection could not work.
+    /// Fails with a [`QuicError`] that names the invalid setting.
     pub fn validate(&self) -> Result<(), QuicError> {
         if (UDP_PAYLOAD_BYTES_MIN..=UDP_PAYLOAD_BYTES_MAX).contains(&self.udp_payload_bytes) {
             Ok(())
@@ -74,11 +72,11 @@ impl QuicConfig {
     }
 }
 
-/// A QUIC flow cannot be set up.
+/// Reason why a QUIC flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuicError {
-    /// Packets of a size which QUIC or quinn does not allow.
+    /// The packet size is not supported by QUIC or quinn.
     #[error("QUIC packets cannot have {0} bytes of UDP payload; set udp_payload_bytes from 1200 to 1452")]
     UdpPayload(u16),
     /// This crate was built without QUIC.
@@ -93,21 +91,21 @@ pub enum QuicError {
     #[cfg(feature = "quic")]
     #[error("cannot set up TLS for QUIC, check the version of rustls: {0}")]
     Tls(#[from] rustls::Error),
-    /// The TLS settings lack what QUIC's first packets need.
+    /// The TLS configuration lacks the initial cipher suite.
     #[cfg(feature = "quic")]
     #[error("TLS offers no cipher suite for QUIC's first packets, check the version of quinn-proto")]
     InitialCipherSuite,
 }
 
-/// The name to which a sender connects: the receiver's certificate is for it.
+/// Server name for the connection; the receiver's certificate is for it.
 #[cfg(feature = "quic")]
 pub const QUIC_NAME: &str = identity::NAME;
 
-/// Settings that make quinn's own endpoints behave over sockets as a flow does in a simulation: the sender, which opens the connection
-/// and keeps up to `send_window_bytes` until they are acknowledged, and the receiver.
+/// Configurations with which quinn's own endpoints behave over sockets as in a simulation: the sender, which opens the connection and
+/// buffers up to `send_window_bytes` until acknowledged, and the receiver.
 ///
 /// # Errors
-/// The settings make no sense.
+/// Fails if the configuration is invalid.
 #[cfg(feature = "quic")]
 pub fn quic_configs(
     config: QuicConfig,
@@ -118,10 +116,10 @@ pub fn quic_configs(
     Ok((settings.client, (*settings.server).clone()))
 }
 
-/// RFC 9000 guarantees this much on every path.
+/// Minimum UDP payload of every path (RFC 9000).
 const UDP_PAYLOAD_BYTES_MIN: u16 = 1_200;
-/// The most that quinn would find by itself.
+/// Maximum of quinn's MTU discovery.
 const UDP_PAYLOAD_BYTES_MAX: u16 = 1_452;
-/// IPv4 and UDP header.
+/// Length of the IPv4 and UDP headers.
 #[cfg(feature = "quic")]
 const OVERHEAD_BYTES: u32 = 28;

@@ -1,4 +1,4 @@
-//! Settings of quinn and TLS.
+//! Configuration of quinn and TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use super::identity::{SeededIds, certificate};
 use super::{QuicConfig, QuicCongestion, QuicError, UDP_PAYLOAD_BYTES_MAX};
 use crate::endpoint::seed32;
 
-/// Flow control's window of a stream: more than a path holds. The connection's is larger still.
+/// Flow control window of a stream: beyond any path's capacity. The connection's is larger still.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(u32::MAX);
 
-/// The date by which certificates are judged: the year 2020.
+/// Fixed date for the validity of certificates: the year 2020.
 const DATE: Duration = Duration::from_secs(1_577_836_800);
 
-/// A calendar which stands still.
+/// Time source with a fixed date.
 #[derive(Debug)]
 struct StoppedCalendar;
 
@@ -35,7 +35,7 @@ impl TimeProvider for StoppedCalendar {
     }
 }
 
-/// Settings from which a flow's ends are made.
+/// Configuration from which a flow's ends are built.
 pub(super) struct Settings {
     pub(super) client: ClientConfig,
     pub(super) client_endpoint: Arc<EndpointConfig>,
@@ -48,7 +48,7 @@ impl Settings {
         config.validate()?;
         let transport = Arc::new(transport(config, send_window_bytes));
         let provider = Arc::new(CryptoProvider {
-            // The one suite which every QUIC peer has, whatever the machine would find faster.
+            // The one mandatory cipher suite of QUIC, whatever the machine would prefer.
             cipher_suites: vec![ring_provider::cipher_suite::TLS13_AES_128_GCM_SHA256],
             kx_groups: vec![ring_provider::kx_group::X25519],
             ..ring_provider::default_provider()
@@ -84,7 +84,7 @@ fn transport(config: QuicConfig, send_window_bytes: u64) -> TransportConfig {
         .send_window(send_window_bytes)
         .receive_window(VarInt::MAX)
         .stream_receive_window(STREAM_WINDOW_BYTES)
-        // A model of TCP waits for ever too.
+        // TCP's models wait for ever too.
         .max_idle_timeout(None)
         .initial_mtu(config.udp_payload_bytes);
     if config.mtu_discovery {

@@ -1,157 +1,156 @@
-//! The settings of a connection.
+//! Configuration of a TCP connection.
 
 use std::time::Duration;
 
 use dfcp_time::{Time, duration_ns};
 
-/// The algorithm which sets the congestion window.
+/// Congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// One segment per round trip up, half down (RFC 5681), surviving several losses in a window (RFC 6582; with
-    /// selective acknowledgements RFC 6675).
+    /// One segment per RTT up, half down (RFC 5681), with recovery from several losses per window (RFC 6582; with SACK RFC 6675).
     NewReno,
     /// CUBIC 2.3 of Linux 6.12, with its integer arithmetic.
     Cubic,
     /// CUBIC 2.2 of Linux 2.6.26, with its integer arithmetic.
     Cubic2008,
-    /// BBR version 1 of Linux: paced, by a model of the path's rate and round trip.
+    /// BBR version 1 of Linux: paced, by a model of the path's rate and RTT.
     Bbr1,
-    /// DCTCP of Linux 6.12 (RFC 8257): Reno which gives up as much of its window as was marked. Uses ECN whatever
-    /// [`Config::ecn`] says, and is Reno where the other end does not.
+    /// DCTCP of Linux 6.12 (RFC 8257): Reno that reduces its window by the marked share. Uses ECN whatever [`Config::ecn`] states, and
+    /// falls back to Reno if the other end lacks it.
     Dctcp,
-    /// Fast recovery which ends at the first new acknowledgement (RFC 2581). Uses no selective acknowledgements.
+    /// Fast recovery that ends at the first new acknowledgement (RFC 2581), without SACK.
     Reno,
-    /// Fast retransmit, then slow start from one segment (4.3BSD-Tahoe). Uses no selective acknowledgements.
+    /// Fast retransmit, then slow start from one segment (4.3BSD-Tahoe), without SACK.
     Tahoe,
 }
 
-/// Course of the window's reduction in a recovery.
+/// Reduction of the window during recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// The window falls in proportion to what arrives (RFC 6937 with the slow-start bound, RFC 9937).
+    /// Reduction in proportion to arrivals (PRR, RFC 6937 with the slow-start bound, RFC 9937).
     Prr,
-    /// The window falls at once: nothing new is sent until enough has left the network (RFC 6675).
+    /// Immediate reduction: nothing new is sent until enough has left the network (RFC 6675).
     Classic,
-    /// One segment less for every second acknowledgement, and never more than one above what is in flight
-    /// (`tcp_cwnd_down` in `net/ipv4/tcp_input.c` of Linux 2.6.26).
+    /// One segment less per two acknowledgements, and at most one above the flight (`tcp_cwnd_down` in `net/ipv4/tcp_input.c` of Linux
+    /// 2.6.26).
     RateHalving,
 }
 
-/// Rule by which a segment is taken for lost, with selective acknowledgements.
+/// Loss detection with SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// Three later segments were selectively acknowledged (RFC 6675, `IsLost`).
     Rfc6675,
-    /// The highest segment selectively acknowledged is three or more later (forward acknowledgement, as Linux 2.6.26).
+    /// The highest selectively acknowledged segment is three or more later (FACK, as in Linux 2.6.26).
     Fack,
-    /// Something sent a reordering window later has arrived (RACK-TLP, RFC 8985), with all that Linux 6.12 does beside
-    /// it: a probe of the tail, F-RTO (RFC 5682), taking back what was reduced needlessly (RFC 3522, RFC 3708), and bursts
-    /// sized by the rate. Of [`Reduction`] only [`Prr`](Reduction::Prr) goes with it. Needs selective acknowledgements.
+    /// A segment sent a reordering window later has arrived (RACK-TLP, RFC 8985), with Linux 6.12's companions: tail loss probe, F-RTO (RFC
+    /// 5682), undo of needless reductions (RFC 3522, RFC 3708), and rate-sized bursts. Requires SACK, and [`Prr`](Reduction::Prr) as
+    /// [`Reduction`].
     Rack,
 }
 
-/// Timing of the receiver's acknowledgements.
+/// Acknowledgement policy of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// As RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: [`Config::delayed_ack_segments`] or
-    /// [`Config::delayed_ack`], and at once around gaps.
+    /// RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: delay by [`Config::delayed_ack_segments`] or [`Config::delayed_ack`], and no
+    /// delay around gaps.
     Rfc,
-    /// As Linux 6.12 (`__tcp_ack_snd_check`): the delay follows the sender's pace, the end of a burst is acknowledged at
-    /// once, from the fourth segment above a gap on acknowledgements wait for 5 % of the round trip or 1 ms, needless
-    /// retransmissions are reported (RFC 2883), and 16 acknowledgements after such a one are not delayed.
+    /// Linux 6.12 (`__tcp_ack_snd_check`): the delay follows the sender's pace, and the end of a burst is acknowledged at once. From the
+    /// fourth segment above a gap on, acknowledgements wait for 5 % of the RTT or 1 ms. Needless retransmissions are reported (RFC 2883),
+    /// and the next 16 acknowledgements are not delayed.
     Linux,
 }
 
-/// Quantity that the smallest retransmission timer bounds.
+/// Quantity bounded by the minimum RTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
-    /// Floor of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with a round trip near the floor the timer
-    /// fires needlessly, because RTTVAR goes to zero.
+    /// Floor of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with an RTT near the floor the timer fires spuriously,
+    /// because RTTVAR approaches zero.
     Timer,
-    /// Floor of the margin above the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
+    /// Floor of the margin above the RTT: SRTT + max(4·RTTVAR, floor), as in Linux.
     Margin,
 }
 
-/// Tick of the kernel that the models are checked against.
+/// Tick of the kernel that the models are compared with.
 const LINUX_TICK: Duration = Duration::from_millis(10);
 
-/// Timers below this many ticks end with a tick of their own; each level further out has steps eight times as wide.
+/// Ticks per level of the timer wheel: shorter timers have single-tick steps, and each further level has steps eight times as wide.
 const WHEEL_LEVEL_TICKS: u64 = 63;
 const WHEEL_LEVEL_SHIFT: u32 = 3;
 const WHEEL_SHIFT_MAX: u32 = 24;
 
-/// Settings for both ends of a connection.
+/// Configuration of both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Sets the congestion window.
+    /// Congestion control algorithm.
     pub congestion: Congestion,
-    /// Course of the window's reduction.
+    /// Reduction of the window during recovery.
     pub reduction: Reduction,
-    /// Rule by which a segment is lost.
+    /// Loss detection.
     pub loss_detection: LossDetection,
-    /// A retransmission is lost when something sent after it arrives, as in Linux since 2.6.24 and in RFC 8985. Without,
-    /// as in RFC 6675, only the timer finds it. Needs selective acknowledgements.
+    /// Detect lost retransmissions when a later segment arrives, as in Linux since 2.6.24 and RFC 8985. Off, as in RFC 6675, only the timer
+    /// detects them. Requires SACK.
     pub lost_retransmissions: bool,
     /// Data bytes of a full segment.
     pub mss_bytes: u32,
-    /// IP and TCP header of a data segment, options included: 52 with timestamps, 40 without.
+    /// Length of the IP and TCP headers of a data segment, options included: 52 with timestamps, 40 without.
     pub header_bytes: u32,
-    /// Congestion window after the handshake, in segments.
+    /// Initial congestion window, in segments.
     pub initial_window_segments: u32,
-    /// Slow-start threshold after the handshake, in segments; `None` is unlimited.
+    /// Initial slow-start threshold, in segments; `None` is unlimited.
     pub initial_ssthresh_segments: Option<u32>,
-    /// The most bytes in flight: socket buffers and advertised window in one.
+    /// Limit on bytes in flight: socket buffers and advertised window in one.
     pub max_window_bytes: u32,
-    /// Floor of the retransmission timer, or of a part of it by `rto_floor`.
+    /// Floor of the RTO, or of a part of it by `rto_floor`.
     pub min_rto: Duration,
-    /// The part of the timer that has the floor.
+    /// Part of the RTO that has the floor.
     pub rto_floor: RtoFloor,
-    /// Ceiling of the retransmission timer when it backs off.
+    /// Maximum RTO after back-off.
     pub max_rto: Duration,
-    /// Retransmission timer of the handshake, before anything was measured.
+    /// Initial RTO of the handshake.
     pub initial_rto: Duration,
-    /// Segments after which a delayed acknowledgement is sent.
+    /// Segments per delayed acknowledgement.
     pub delayed_ack_segments: u32,
     /// Longest delay of an acknowledgement.
     pub delayed_ack: Duration,
-    /// Segments at the start that are acknowledged one by one (Linux: up to 16).
+    /// Initial segments that are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,
-    /// Timing of the receiver's acknowledgements.
+    /// Acknowledgement policy of the receiver.
     pub ack_policy: AckPolicy,
-    /// Granularity of both ends' clocks: timers fire with a tick (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero is none.
+    /// Granularity of both ends' clocks: timers fire at ticks (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero for none.
     pub tick: Duration,
     /// Selective acknowledgements.
     pub sack: bool,
     /// Timestamps (RFC 7323).
     pub timestamps: bool,
-    /// HyStart, for CUBIC: leaves slow start when the delay or the length of the ACK train says that the pipe is full.
+    /// HyStart, for CUBIC: leave slow start when delay or ACK train length indicate a full pipe.
     pub hystart: bool,
-    /// The window grows by what is acknowledged (RFC 3465), not by how often.
+    /// Grow the window by acknowledged bytes (RFC 3465), not by the number of acknowledgements.
     pub byte_counting: bool,
-    /// Explicit congestion notification (RFC 3168), asked for by the sender and accepted by the receiver.
+    /// Explicit congestion notification (RFC 3168), requested by the sender and accepted by the receiver.
     pub ecn: bool,
 }
 
-/// A setting that no connection can have.
+/// Invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Segments carry nothing.
+    /// The segment size is zero.
     #[error("the segment size is 0; set mss_bytes to 1448 or so")]
     Mss,
-    /// Less than a segment may be in flight.
+    /// The window is smaller than a segment.
     #[error(
         "the window of {max_window_bytes} bytes is smaller than a segment; set max_window_bytes to {mss_bytes} or more"
     )]
     Window {
-        /// The window asked for.
+        /// Given window.
         max_window_bytes: u32,
-        /// The segment size.
+        /// Given segment size.
         mss_bytes: u32,
     },
-    /// The connection could send nothing.
+    /// The initial window is zero.
     #[error("the initial window is 0 segments; set initial_window_segments to 1 or more")]
     InitialWindow,
-    /// The retransmission timer would fire without end.
+    /// The retransmission timer is zero, or its floor exceeds its ceiling.
     #[error(
         "a retransmission timer is 0 or its floor is above its ceiling; set min_rto and initial_rto from 1 ms to max_rto"
     )]
@@ -159,8 +158,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// A present-day TCP: Linux 6.12 on a machine with 100 clock ticks per second, with a window that never limits. Reno
-    /// and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
+    /// Present-day TCP: Linux 6.12 on a machine with 100 ticks per second, and an unlimited window. Reno and Tahoe, which lack SACK, are as
+    /// in [`rfc`](Self::rfc).
     #[must_use]
     pub fn modern(congestion: Congestion) -> Self {
         let rfc = Self::rfc(congestion);
@@ -176,9 +175,8 @@ impl Config {
         }
     }
 
-    /// A TCP by the RFCs of today: RFC 6675 loss detection, PRR, lost retransmissions found, initial window 10, a
-    /// retransmission timer of 200 ms above the round trip, delayed acknowledgements of 2 segments or 40 ms, clocks
-    /// without ticks, and a window that never limits.
+    /// TCP by today's RFCs: RFC 6675 loss detection, PRR, detection of lost retransmissions, initial window 10, an RTO of 200 ms above the
+    /// RTT, delayed acknowledgements of 2 segments or 40 ms, clocks without ticks, and an unlimited window.
     #[must_use]
     pub fn rfc(congestion: Congestion) -> Self {
         let sack = !matches!(congestion, Congestion::Reno | Congestion::Tahoe);
@@ -209,9 +207,8 @@ impl Config {
         }
     }
 
-    /// The TCP of Linux 2.6.26 as Debian Lenny had it: forward acknowledgements, rate halving, initial window 3, 3 s
-    /// for the handshake, growth by the number of acknowledgements, no HyStart, and socket buffers which hold
-    /// 2.5 MB in flight.
+    /// TCP of Linux 2.6.26 in Debian Lenny: FACK, rate halving, initial window 3, 3 s for the handshake, growth by the number of
+    /// acknowledgements, no HyStart, and socket buffers for 2.5 MB in flight.
     #[must_use]
     pub fn linux_2008(congestion: Congestion) -> Self {
         Self {
@@ -229,7 +226,7 @@ impl Config {
 
     /// # Errors
     ///
-    /// [`ConfigError`] names the setting with which a connection could not work.
+    /// Fails with a [`ConfigError`] that names the invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.mss_bytes == 0 {
             return Err(ConfigError::Mss);
@@ -247,24 +244,23 @@ impl Config {
         Ok(())
     }
 
-    /// True if selective acknowledgements are used: Reno and Tahoe have none.
+    /// True if SACK is used: Reno and Tahoe lack it.
     pub(crate) fn uses_sack(&self) -> bool {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
     }
 
-    /// True if it takes part in ECN, if the other end does.
+    /// True if ECN is used, provided the other end does too.
     pub(crate) fn uses_ecn(&self) -> bool {
         self.ecn || self.congestion == Congestion::Dctcp
     }
 
-    /// True if the sender works as Linux 6.12 does.
+    /// True if the sender works as in Linux 6.12.
     pub(crate) fn is_linux_sender(&self) -> bool {
         self.loss_detection == LossDetection::Rack && self.uses_sack()
     }
 
-    /// Time at which a timer of `delay_ns`, set now, fires. With ticks it is as in the kernel's timer wheel
-    /// (`calc_wheel_index` in `kernel/time/timer.c`): never early, so a whole tick late at most, and long timers with
-    /// coarser steps.
+    /// Time at which a timer of `delay_ns`, set now, fires. With ticks it follows the kernel's timer wheel (`calc_wheel_index` in
+    /// `kernel/time/timer.c`): never early, so up to a tick late, with coarser steps for long timers.
     pub(crate) fn deadline(&self, now: Time, delay_ns: u64) -> Time {
         let tick_ns = duration_ns(self.tick);
         if tick_ns == 0 {
@@ -284,7 +280,7 @@ impl Config {
         if self.timestamps { 3 } else { 4 }
     }
 
-    /// IP bytes of a segment with SYN: maximum segment size and window scale are negotiated in 8 bytes of options.
+    /// IP bytes of a SYN: MSS and window scale take 8 bytes of options.
     pub(crate) fn syn_bytes(&self) -> u32 {
         self.header_bytes.saturating_add(8)
     }
@@ -301,7 +297,7 @@ mod tests {
         assert_eq!(at(3, 1), Time::from_ms(20));
         assert_eq!(at(9, 10), Time::from_ms(20));
         assert_eq!(at(10, 200), Time::from_ms(220));
-        // From 630 ms on steps are 80 ms wide.
+        // From 630 ms on, steps are 80 ms wide.
         assert_eq!(at(0, 1_000), Time::from_ms(1_040));
         let exact = Config { tick: Duration::ZERO, ..config };
         assert_eq!(exact.deadline(Time::from_ms(3), 1_000_000), Time::from_ms(4));

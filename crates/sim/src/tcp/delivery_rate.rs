@@ -1,41 +1,41 @@
-//! Delivery rate of data at the other end (draft-cheng-iccrg-delivery-rate-estimation; `net/ipv4/tcp_rate.c` of Linux).
+//! Delivery rate at the receiver (draft-cheng-iccrg-delivery-rate-estimation; `net/ipv4/tcp_rate.c` of Linux).
 
 use dfcp_time::Time;
 
-/// State noted when a segment is sent.
+/// State recorded when a segment is sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// Segments that had arrived, and when the last of them did.
+    /// Segments delivered by then; the next field is the time of the last delivery.
     delivered: u64,
     delivered_time: Time,
-    /// Sending time of the segment with which that flight began.
+    /// Departure of the first segment of that flight.
     first_sent: Time,
     app_limited: bool,
 }
 
-/// One measurement of the delivery rate.
+/// Sample of the delivery rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateSample {
-    /// Segments that arrived in the interval; `None` if this acknowledgement measured nothing.
+    /// Segments delivered in the interval; `None` without a sample.
     pub(crate) delivered: Option<u64>,
     pub(crate) interval_ns: u64,
-    /// Segments that had arrived when the newest segment acknowledged was sent.
+    /// Segments delivered when the newest acknowledged segment was sent.
     pub(crate) prior_delivered: u64,
-    /// The sender had nothing more to send at that time.
+    /// True if the sender was limited by the application at that time.
     pub(crate) app_limited: bool,
 }
 
-/// Measures the delivery rate over about a round trip with each acknowledgement.
+/// Meter of the delivery rate over about an RTT, at each acknowledgement.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryRate {
-    /// Indexed by segment number modulo its length, a power of two.
+    /// Ring buffer, indexed by segment number modulo its length, a power of two.
     ring: Vec<Sent>,
     delivered: u64,
     delivered_time: Time,
     first_sent: Time,
-    /// Segments sent before this many have arrived are limited by the application.
+    /// Delivery count until which samples are application-limited.
     app_limited_until: u64,
-    /// The newest segment that this acknowledgement reported, and its send time.
+    /// Newest segment that this acknowledgement reported, with its departure.
     newest: Option<(Sent, Time)>,
 }
 
@@ -51,7 +51,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Makes room for twice as many segments, of which those from `una` to `end` are kept.
+    /// Doubles the ring, keeping segments `una` to `end`.
     pub(crate) fn grow(&mut self, una: u64, end: u64) {
         let mut ring = vec![Sent::default(); self.ring.len() * 2];
         let mask = ring.len() - 1;
@@ -61,7 +61,7 @@ impl DeliveryRate {
         self.ring = ring;
     }
 
-    /// `idle`: nothing else is in the network.
+    /// Records a transmission; `idle` if nothing else is in flight.
     pub(crate) fn on_sent(&mut self, segment: u64, now: Time, idle: bool) {
         if idle {
             self.first_sent = now;
@@ -76,7 +76,7 @@ impl DeliveryRate {
         };
     }
 
-    /// `segment`, last sent at `sent`, has arrived.
+    /// Records the arrival of `segment`, last sent at `sent`.
     pub(crate) fn on_delivered(&mut self, segment: u64, sent: Time) {
         self.delivered += 1;
         let state = self.ring[self.index(segment)];
@@ -86,8 +86,7 @@ impl DeliveryRate {
         }
     }
 
-    /// The measurement of the acknowledgement whose segments were reported before. Intervals shorter than the smallest
-    /// round trip count nothing: the acknowledgements were compressed.
+    /// Sample of the current acknowledgement. Intervals shorter than the smallest RTT are discarded: the acknowledgements were compressed.
     pub(crate) fn take_sample(&mut self, now: Time, min_rtt_ns: u64) -> RateSample {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -107,12 +106,12 @@ impl DeliveryRate {
         }
     }
 
-    /// The application gives less than the path could carry, with `pipe` segments in the network.
+    /// Records that the application limits the flow, with `pipe` segments in flight.
     pub(crate) fn set_app_limited(&mut self, pipe: u64) {
         self.app_limited_until = (self.delivered + pipe).max(1);
     }
 
-    /// Segments that have arrived.
+    /// Number of delivered segments.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }

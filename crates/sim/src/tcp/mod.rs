@@ -1,35 +1,34 @@
-//! TCP as a pair of state machines: a [`Sender`] with one stream of data, and the [`Receiver`] which acknowledges it.
+//! TCP as a pair of state machines: a [`Sender`] with one stream of data, and the [`Receiver`] that acknowledges it.
 //!
 //! # Driving them
 //!
-//! Both ends have the same four calls. After each `on_segment` and each `handle_timeout`, call `poll_transmit` until it
-//! returns `None`; then come back at `next_timeout`, or when a segment arrives. A timer may be handed in late or twice:
-//! `handle_timeout` acts only on deadlines which have passed.
+//! Both ends have the same four calls. After each `on_segment` and each `handle_timeout`, call `poll_transmit` until it returns `None`;
+//! then return at `next_timeout`, or when a segment arrives. Late and repeated calls of `handle_timeout` are safe: it acts only on expired
+//! deadlines.
 //!
 //! # What is modelled
 //!
-//! * Handshake (either segment may be lost), the data, the FIN, and its acknowledgement. The receiver has nothing to
-//!   send, so its own FIN is left out.
+//! * Handshake (either segment may be lost), data, FIN, and its acknowledgement. The receiver has nothing to send, so its own FIN is
+//!   omitted.
 //! * Sequence numbers count bytes and never wrap: SYN is number 0, data starts at 1. Every data segment is full, except
 //!   the last of a finite stream, which carries the FIN.
-//! * Linux 6.12 ([`Config::modern`]): RACK-TLP (RFC 8985), proportional rate reduction, F-RTO, undoing needless
-//!   reductions by timestamps and D-SACK, bursts sized by the rate, the receiver's delayed and compressed
-//!   acknowledgements and the tuning of its buffer, and the clock's ticks. A kernel decides how (`tests/kernel.rs`).
-//! * The RFCs ([`Config::rfc`]): selective acknowledgements (RFC 2018) by the rule of RFC 6675 or by Linux 2.6's forward
-//!   acknowledgements, or duplicate acknowledgements (RFC 5681, RFC 6582); limited transmit (RFC 3042); the
-//!   retransmission timer (RFC 6298) with timestamps or Karn's algorithm. The window comes down at once, by proportional
-//!   rate reduction (RFC 6937, RFC 9937), or by Linux 2.6's rate halving.
+//! * Linux 6.12 ([`Config::modern`]): RACK-TLP (RFC 8985), proportional rate reduction, F-RTO, undo by timestamps and D-SACK, rate-sized
+//!   bursts, the receiver's delayed and compressed acknowledgements and buffer tuning, and clock ticks. A real kernel is the reference
+//!   (`tests/kernel.rs`).
+//! * The RFCs ([`Config::rfc`]): SACK (RFC 2018) by RFC 6675 or by Linux 2.6's FACK, or duplicate acknowledgements (RFC 5681, RFC 6582);
+//!   limited transmit (RFC 3042); the RTO (RFC 6298) with timestamps or Karn's algorithm. The window is reduced at once, by PRR (RFC 6937,
+//!   RFC 9937), or by Linux 2.6's rate halving.
 //! * Congestion control: see [`Congestion`].
-//! * Explicit congestion notification ([`Config::ecn`]; RFC 3168): marks reduce the window once in a window of data as a loss does,
-//!   DCTCP's by the share that was marked (RFC 8257); BBR does not heed them.
+//! * Explicit congestion notification ([`Config::ecn`]; RFC 3168): marks reduce the window once per window, as a loss does, and DCTCP's by
+//!   the marked share (RFC 8257); BBR ignores them.
 //!
-//! Not modelled: AccECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of the sender's
-//! socket, and giving up (a timer backs off for ever).
+//! Not modelled: AccECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of the sender's socket,
+//! and giving up (the timer backs off for ever).
 //!
 //! # Cost
 //!
-//! Nothing is allocated for a segment once the window has reached its largest size, and an acknowledgement costs amortised
-//! constant time, however many segments are outstanding and however many of them were lost.
+//! Nothing is allocated per segment once the window has its maximum size, and an acknowledgement costs amortised constant time for any
+//! number of outstanding or lost segments.
 
 mod config;
 mod congestion;

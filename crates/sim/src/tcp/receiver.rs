@@ -1,4 +1,4 @@
-//! The receiving end: puts the stream in order and acknowledges it.
+//! Receiving end: reorders and acknowledges the stream.
 
 mod buffer;
 mod ecn;
@@ -17,32 +17,32 @@ use ecn::ReceiverEcn;
 use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
-/// The receiver's counters. All since the start.
+/// Counters of the receiver since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Bytes handed to the application in order.
+    /// Bytes delivered to the application in order.
     pub delivered_bytes: u64,
     /// Data segments that arrived, duplicates included.
     pub segments: u64,
-    /// Segments among them that brought nothing new.
+    /// Received segments without new data.
     pub duplicate_segments: u64,
-    /// Segments among them that arrived above a gap.
+    /// Received segments above a gap.
     pub out_of_order_segments: u64,
     /// Segments sent.
     pub acks: u64,
-    /// Data segments that arrived with a mark and brought something new, where both ends take part in ECN.
+    /// Data segments received with a mark and new data, if ECN was negotiated.
     pub ce_segments: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listen,
-    /// SYN answered; the answer is repeated until something arrives.
+    /// SYN answered; the answer is repeated until a segment arrives.
     SynReceived,
     Established,
 }
 
-/// The end which receives. See the [module](super) for how to drive it.
+/// Receiving end. See the [module](super) for its use.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: Config,
@@ -51,7 +51,7 @@ pub struct Receiver {
     /// Sequence number of the FIN.
     fin: Option<u64>,
     fin_received: bool,
-    /// Acknowledge with the next poll.
+    /// Acknowledge at the next poll.
     ack_now: bool,
     /// Segments not acknowledged yet.
     delayed: u32,
@@ -59,11 +59,11 @@ pub struct Receiver {
     quick_acks: u32,
     linux: LinuxAcks,
     ecn: ReceiverEcn,
-    /// Buffer of a receiver whose window is tuned.
+    /// Buffer of a receiver with a tuned window.
     buffer: Option<ReceiveBuffer>,
-    /// Reported with the next acknowledgement: data that arrived once more.
+    /// Duplicate data to be reported in the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// The timestamp to echo (RFC 7323), and the acknowledgement which was sent last.
+    /// Timestamp to echo (RFC 7323), with the last acknowledgement sent below.
     ts_recent: Time,
     last_ack: u64,
     handshake_timer: RttEstimator,
@@ -75,7 +75,7 @@ pub struct Receiver {
 impl Receiver {
     /// # Errors
     ///
-    /// If the [configuration](Config::validate) cannot work.
+    /// Fails if the [configuration](Config::validate) is invalid.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -101,7 +101,7 @@ impl Receiver {
         })
     }
 
-    /// Takes in a segment which arrived.
+    /// Processes a received segment.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if segment.flags.syn {
             self.on_syn(now, segment);
@@ -125,7 +125,7 @@ impl Receiver {
         }
     }
 
-    /// The next segment to be sent, if any.
+    /// Next segment to send, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if let Some((ack, echoes)) = self.ecn.early_ack.take() {
             return Some(self.acknowledgement(now, ack, echoes, SackBlocks::default()));
@@ -156,7 +156,7 @@ impl Receiver {
     fn acknowledgement(&mut self, now: Time, ack: u64, echoes: bool, sack: SackBlocks) -> Segment {
         self.stats.acks += 1;
         let syn = self.state == State::SynReceived;
-        // The answer to a SYN says that this end takes part.
+        // The answer to a SYN confirms ECN.
         let ece = if syn { self.ecn.is_agreed } else { echoes };
         let options = if sack.is_empty() { 0 } else { 4 + 8 * sack.len() as u32 };
         Segment {
@@ -179,7 +179,7 @@ impl Receiver {
         [self.delayed_deadline, self.handshake_deadline, self.linux.compressed_until()].into_iter().flatten().min()
     }
 
-    /// Acts on the deadlines which have passed.
+    /// Acts on expired deadlines.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.delayed_deadline.is_some_and(|deadline| deadline <= now) {
             self.delayed_deadline = None;
@@ -207,14 +207,14 @@ impl Receiver {
         self.fin_received
     }
 
-    /// The next number expected.
+    /// Next expected sequence number.
     fn ack(&self) -> u64 {
         self.data.next() + u64::from(self.fin_received)
     }
 
     fn on_syn(&mut self, now: Time, segment: &Segment) {
         if self.state == State::Established {
-            // The acknowledgement which ended the handshake was taken for lost.
+            // The final acknowledgement of the handshake was lost.
             self.ack_now = true;
             return;
         }
@@ -236,7 +236,7 @@ impl Receiver {
         self.stats.segments += 1;
         let (start, end) = (segment.seq, segment.seq + u64::from(segment.len_bytes));
         if end > self.window_end() {
-            // Beyond the window that was offered: dropped, and told so.
+            // Beyond the advertised window: dropped, and acknowledged.
             self.ack_now = true;
             return;
         }
@@ -271,7 +271,7 @@ impl Receiver {
         }
     }
 
-    /// The first number beyond what was offered.
+    /// First sequence number beyond the advertised window.
     fn window_end(&self) -> u64 {
         match &self.buffer {
             Some(buffer) => buffer.edge(),
@@ -284,7 +284,7 @@ impl Receiver {
         self.buffer.as_mut().map_or(most, |buffer| buffer.offer(ack, self.data.waiting_bytes()).min(most))
     }
 
-    /// The application reads what has come in order, after the kernel has made up its mind about the segment.
+    /// Lets the application read in-order data, after the kernel's processing of the segment.
     fn tune_buffer(&mut self, now: Time, segment: &Segment, before: u64) {
         let Some(buffer) = &mut self.buffer else { return };
         let arrived_bytes = self.data.waiting_bytes() + self.data.next() - before;

@@ -1,4 +1,4 @@
-//! Phases of loss recovery, and the reduction of the window to the slow-start threshold while losses are repaired.
+//! Phases of loss recovery, and reduction of the window to the slow-start threshold during repair.
 
 use super::config::Reduction;
 use super::window::Window;
@@ -6,56 +6,56 @@ use super::window::Window;
 /// State of the sender's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is known to be missing.
+    /// No loss is known.
     Open,
-    /// The window comes down for a mark (RFC 3168); nothing is missing for sure.
+    /// Reduction in response to a mark (RFC 3168), without a known loss.
     Cwr,
-    /// Fast recovery: losses were found by acknowledgements and are being repaired.
+    /// Fast recovery: losses were detected by acknowledgements and are being repaired.
     Recovery,
-    /// The timer fired (or Tahoe found a loss): everything outstanding is sent again.
+    /// Recovery after a timeout (or any loss, for Tahoe): everything outstanding is sent again.
     Loss,
 }
 
 impl Phase {
-    /// Losses are being repaired.
+    /// True while losses are being repaired.
     pub(crate) fn is_repairing(self) -> bool {
         matches!(self, Self::Recovery | Self::Loss)
     }
 
-    /// The window comes down step by step (`tcp_in_cwnd_reduction`).
+    /// True while the window is reduced gradually (`tcp_in_cwnd_reduction`).
     pub(crate) fn is_reducing(self) -> bool {
         matches!(self, Self::Cwr | Self::Recovery)
     }
 }
 
-/// Content of an acknowledgement in a recovery.
+/// Content of an acknowledgement during recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryAck {
-    /// Segments that left the network by arriving, cumulatively and selectively acknowledged.
+    /// Segments newly delivered, cumulatively and selectively acknowledged.
     pub(crate) delivered: u64,
-    /// Segments in the network now.
+    /// Segments in flight now.
     pub(crate) pipe: u64,
-    /// The acknowledgement moved the cumulative one and showed no new loss.
+    /// True if the cumulative acknowledgement advanced without a new loss.
     pub(crate) safe: bool,
-    /// The acknowledgement says anything new, or is the duplicate of one before.
+    /// True if the acknowledgement reports anything new, or is a duplicate.
     pub(crate) counts: bool,
 }
 
-/// The reduction of one recovery.
+/// Reduction during one recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryWindow {
     method: Reduction,
-    /// Segments in flight when it began.
+    /// Segments in flight at the start.
     flight: u64,
     delivered: u64,
     sent: u64,
-    /// Rate halving does not go below this.
+    /// Floor of rate halving.
     floor: u32,
     odd: bool,
 }
 
 impl RecoveryWindow {
-    /// `flight` segments were in the network when the loss was found. `floor` is where rate halving stops.
+    /// Starts a reduction with `flight` segments in flight when the loss was detected. `floor` is that of rate halving.
     pub(crate) fn new(method: Reduction, flight: u64, floor: u32) -> Self {
         Self { method, flight: flight.max(1), delivered: 0, sent: 0, floor, odd: false }
     }
@@ -72,7 +72,7 @@ impl RecoveryWindow {
         }
     }
 
-    /// RFC 9937, section 6.2.
+    /// Port of RFC 9937, section 6.2.
     fn reduce_in_proportion(&mut self, window: &mut Window, ack: RecoveryAck) {
         if ack.delivered == 0 && self.sent > 0 {
             return;
@@ -85,12 +85,12 @@ impl RecoveryWindow {
             let conserved = self.delivered.saturating_sub(self.sent).max(ack.delivered);
             (conserved + u64::from(ack.safe)).min(ssthresh - ack.pipe)
         };
-        // The first retransmission goes out whatever the arithmetic says.
+        // The first retransmission is sent in any case.
         let allowance = if self.sent == 0 { allowance.max(1) } else { allowance };
         window.cwnd = u32::try_from(ack.pipe + allowance).unwrap_or(u32::MAX).min(window.limit).max(1);
     }
 
-    /// `tcp_cwnd_down` of Linux 2.6.26.
+    /// Port of `tcp_cwnd_down` of Linux 2.6.26.
     fn halve_rate(&mut self, window: &mut Window, ack: RecoveryAck) {
         if !ack.counts {
             return;
@@ -102,7 +102,7 @@ impl RecoveryWindow {
         window.cwnd = window.cwnd.min(u32::try_from(ack.pipe + 1).unwrap_or(u32::MAX));
     }
 
-    /// The window after everything was repaired.
+    /// Sets the window at the end of the repair.
     pub(crate) fn finish(&self, window: &mut Window) {
         window.cwnd = match self.method {
             Reduction::Classic | Reduction::Prr => window.ssthresh.min(window.limit),
@@ -126,7 +126,7 @@ mod tests {
             trace.push(window.cwnd);
         }
         assert_eq!(trace, [20, 19, 19, 18, 18, 17]);
-        // Never more than one above what is in flight, and in the end not above the threshold.
+        // At most one above the flight, and in the end at most the threshold.
         recovery.on_ack(&mut window, RecoveryAck { delivered: 1, pipe: 7, safe: false, counts: true });
         assert_eq!(window.cwnd, 8);
         window.cwnd = 12;
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn prr_bounds_the_burst_after_heavy_loss() {
-        // RFC 9937: with much less in flight than the threshold, one more segment than arrived goes out if the
-        // acknowledgement is good, and only as many as arrived if not.
+        // RFC 9937: with a flight far below the threshold, one more segment than arrived is sent if the acknowledgement is safe, otherwise
+        // as many.
         let mut window = Window::new(100, Some(50), 1000);
         let mut recovery = RecoveryWindow::new(Reduction::Prr, 100, 50);
         recovery.on_ack(&mut window, RecoveryAck { delivered: 1, pipe: 9, safe: false, counts: true });

@@ -1,13 +1,13 @@
-//! Round-trip time and retransmission timer (RFC 6298).
+//! RTT and retransmission timer (RFC 6298).
 
 use dfcp_time::duration_ns;
 
 use super::config::{Config, RtoFloor};
 
-/// The clock's granularity G of RFC 6298.
+/// Clock granularity G of RFC 6298.
 const GRANULARITY_NS: u64 = 1_000_000;
 
-/// Smoothed round-trip time and the timer that follows from it. All in nanoseconds.
+/// Smoothed RTT with the resulting RTO, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RttEstimator {
     srtt_ns: Option<u64>,
@@ -47,7 +47,7 @@ impl RttEstimator {
         self.srtt_ns
     }
 
-    /// The timer, backed off as often as it fired since something new was acknowledged.
+    /// Current RTO, including back-off since the last new acknowledgement.
     pub(crate) fn rto_ns(&self) -> u64 {
         let margin = (4 * self.rttvar_ns).max(GRANULARITY_NS);
         let base = match (self.srtt_ns, self.floor) {
@@ -66,7 +66,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Times that the timer fired since something new was acknowledged.
+    /// Number of timeouts since the last new acknowledgement.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }

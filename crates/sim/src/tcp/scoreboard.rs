@@ -1,8 +1,8 @@
-//! Record of each segment between the first that is not acknowledged and the next to be sent.
+//! State of each segment between the first unacknowledged one and the next to be sent.
 //!
-//! All bookkeeping is in whole segments, numbered from 0. A segment that was selectively acknowledged points to one
-//! after it, and chains of them are shortened when followed (a disjoint-set forest), so a block of any length which
-//! was reported before is passed over in one step. Loss marks and retransmissions move cursors which only go forward.
+//! All bookkeeping is in whole segments, numbered from 0. A selectively acknowledged segment points to a later one, and chains are
+//! compressed when followed (a disjoint-set forest), so a block of any length reported before is skipped in one step. Loss marks and
+//! retransmissions move cursors that only advance.
 
 mod rack;
 
@@ -15,79 +15,79 @@ use super::delivery_rate::DeliveryRate;
 use rack::Rack;
 pub(crate) use rack::Report;
 
-/// Segments taken for lost below this many later ones that arrived (DupThresh of RFC 5681 and RFC 6675).
+/// Number of later arrivals after which a segment is lost (DupThresh of RFC 5681 and RFC 6675).
 pub(crate) const DUP_THRESH: u64 = 3;
 
 const CAPACITY_START: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Time of its last transmission.
+    /// Time of the last transmission.
     sent: Time,
-    /// 0: not selectively acknowledged. Otherwise a distance in segments: all segments from this one up to that distance, exclusive, are
-    /// selectively acknowledged, so a search skips them.
+    /// Distance in segments to the next candidate: all segments from this one up to it, exclusive, are selectively acknowledged. 0 if this
+    /// one is not.
     skip: u32,
-    /// Taken for lost, and not selectively acknowledged since.
+    /// Marked lost, and not selectively acknowledged since.
     lost: bool,
-    /// A retransmission of it is in flight.
+    /// A retransmission is in flight.
     retransmitted: bool,
-    /// It was sent more than once.
+    /// Sent more than once.
     repeated: bool,
-    /// It ended a burst, and does so again when it is repeated.
+    /// Last segment of a burst, also when it is sent again.
     pushed: bool,
 }
 
 /// Effect of a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advance {
-    /// Segments newly below the acknowledgement.
+    /// Newly acknowledged segments.
     pub(crate) segments: u64,
-    /// Acknowledged segments that no selective acknowledgement had reported.
+    /// Acknowledged segments without an earlier SACK.
     pub(crate) delivered: u64,
-    /// Sending time of the last of them that was sent only once (Karn's algorithm).
+    /// Departure of the last of them that was sent only once (Karn's algorithm).
     pub(crate) sent: Option<Time>,
-    /// One of the acknowledged segments had been retransmitted.
+    /// True if one of the acknowledged segments had been retransmitted.
     pub(crate) repeated: bool,
 }
 
-/// See the module's text.
+/// Scoreboard of the outstanding segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
-    /// Indexed by segment number modulo its length, a power of two.
+    /// Ring buffer, indexed by segment number modulo its length, a power of two.
     ring: Vec<Entry>,
     detection: LossDetection,
-    /// First segment not acknowledged.
+    /// First unacknowledged segment.
     una: u64,
     /// Next segment to be sent for the first time.
     end: u64,
     sacked: u64,
     lost: u64,
     retransmitted: u64,
-    /// Duplicate acknowledgements, each of which stands for a segment that arrived; without selective acknowledgements only.
+    /// Duplicate acknowledgements, each for one arrival; only without SACK.
     duplicates: u64,
-    /// The three highest segments selectively acknowledged, plus one each, highest first; 0 is none.
+    /// Three highest selectively acknowledged segments, plus one each, highest first; 0 is none.
     highest: [u64; 3],
-    /// Every segment below that is not selectively acknowledged is marked lost.
+    /// All segments below without a SACK are marked lost.
     lost_below: u64,
-    /// No lost segment below waits for its retransmission, but those in `relost`.
+    /// No lost segment below awaits its retransmission, except those in `relost`.
     retransmit_from: u64,
-    /// Lost again after their retransmission.
+    /// Segments lost again after their retransmission.
     relost: VecDeque<u64>,
-    /// Retransmissions in the order and with the time of their sending; empty where lost ones are left to the timer.
+    /// Retransmissions with their times, in order; empty if lost ones are left to the timer.
     repeats: VecDeque<(u64, Time)>,
     track_repeats: bool,
-    /// Latest sending time of all segments that arrived.
+    /// Latest departure among all arrived segments.
     newest: Time,
-    /// Times for senders that detect losses by time.
+    /// State of time-based loss detection.
     rack: Option<Rack>,
-    /// Delivery rate for algorithms that want it.
+    /// Delivery rate, for algorithms that use it.
     rate: Option<DeliveryRate>,
-    /// Segments taken for lost since the start, each as often as that happened.
+    /// Number of loss marks since the start.
     lost_total: u64,
 }
 
 impl Scoreboard {
-    /// `track_repeats`: lost retransmissions can be found.
+    /// Creates an empty scoreboard; `track_repeats` enables the detection of lost retransmissions.
     pub(crate) fn new(detection: LossDetection, track_repeats: bool) -> Self {
         Self {
             ring: vec![Entry::default(); CAPACITY_START],
@@ -111,7 +111,7 @@ impl Scoreboard {
         }
     }
 
-    /// Measures the delivery rate from now on.
+    /// Enables the measurement of the delivery rate.
     pub(crate) fn with_delivery_rate(mut self) -> Self {
         self.rate = Some(DeliveryRate::new(self.ring.len()));
         self
@@ -138,22 +138,22 @@ impl Scoreboard {
         self.end - self.una
     }
 
-    /// Segments taken for lost and not acknowledged since.
+    /// Segments marked lost and not acknowledged since.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Duplicate acknowledgements: segments that arrived, but not known which.
+    /// Duplicate acknowledgements: arrivals of unknown segments.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Segments thought to be in the network (RFC 6675).
+    /// Estimated segments in flight (RFC 6675).
     pub(crate) fn pipe(&self) -> u64 {
         (self.outstanding() - self.sacked - self.lost).saturating_sub(self.duplicates) + self.retransmitted
     }
 
-    /// Notes a segment sent for the first time.
+    /// Records the first transmission of a segment.
     pub(crate) fn push(&mut self, now: Time) -> u64 {
         if self.outstanding() == self.ring.len() as u64 {
             self.grow();
@@ -168,7 +168,7 @@ impl Scoreboard {
         segment
     }
 
-    /// Notes a segment sent again.
+    /// Records a retransmission.
     pub(crate) fn retransmit(&mut self, segment: u64, now: Time) {
         self.note_sent(segment, now);
         let entry = self.entry_mut(segment);
@@ -185,7 +185,7 @@ impl Scoreboard {
         }
     }
 
-    /// Everything below `una` was acknowledged.
+    /// Processes a cumulative acknowledgement of everything below `una`.
     pub(crate) fn advance(&mut self, una: u64) -> Advance {
         let mut advance = Advance::default();
         while self.una < una.min(self.end) {
@@ -213,8 +213,7 @@ impl Scoreboard {
         advance
     }
 
-    /// Segments from `start` up to but not including `end` were selectively acknowledged. Returns how many of them
-    /// were not before.
+    /// Processes a SACK of the segments `start..end`. Returns the number of new ones.
     pub(crate) fn sack(&mut self, start: u64, end: u64) -> u64 {
         let end = end.min(self.end);
         let mut fresh = 0;
@@ -227,26 +226,25 @@ impl Scoreboard {
         fresh
     }
 
-    /// Notes that one more segment arrived, without selective acknowledgements: it is not known which.
+    /// Counts an arrival of an unknown segment, without SACK.
     pub(crate) fn add_duplicate(&mut self) {
         if self.duplicates + self.lost < self.outstanding() {
             self.duplicates += 1;
         }
     }
 
-    /// Without selective acknowledgements: `segments` were acknowledged, all but the first of which had probably caused
-    /// duplicate acknowledgements.
+    /// Removes duplicates without SACK: all but the first of `segments` acknowledged ones have probably caused duplicate acknowledgements.
     pub(crate) fn remove_duplicates(&mut self, segments: u64) {
         self.duplicates =
             self.duplicates.saturating_sub(segments.saturating_sub(1)).min(self.outstanding() - self.lost);
     }
 
-    /// Forgets duplicate acknowledgements.
+    /// Resets the duplicate acknowledgements.
     pub(crate) fn clear_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
-    /// Marks what the rule says is lost by now. Returns how many segments that are.
+    /// Marks segments lost by the detection rule; returns their number.
     pub(crate) fn detect_losses(&mut self) -> u64 {
         let below = match self.detection {
             LossDetection::Rfc6675 => self.highest[2].saturating_sub(1),
@@ -261,7 +259,7 @@ impl Scoreboard {
         self.mark_lost_below(self.una + 1);
     }
 
-    /// The timer fired: everything not selectively acknowledged is lost, retransmissions too.
+    /// Marks everything without a SACK lost after a timeout, including retransmissions.
     pub(crate) fn mark_all_lost(&mut self) {
         self.duplicates = 0;
         self.relost.clear();
@@ -281,7 +279,7 @@ impl Scoreboard {
         self.retransmit_from = self.una;
     }
 
-    /// The lost segment to be retransmitted next.
+    /// Next lost segment to retransmit.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == self.retransmitted && self.relost.is_empty() {
             return None;
@@ -304,7 +302,7 @@ impl Scoreboard {
         None
     }
 
-    /// The last outstanding segment that was neither selectively acknowledged nor retransmitted.
+    /// Last outstanding segment that was neither selectively acknowledged nor retransmitted.
     pub(crate) fn last_unsacked(&self) -> Option<u64> {
         let last = self.end.checked_sub(1).filter(|&last| last >= self.una)?;
         let entry = self.entry(last);
@@ -334,7 +332,7 @@ impl Scoreboard {
         let by_time = self.rack.is_some();
         let entry = self.entry_mut(segment);
         let (sent, lost, retransmitted, repeated) = (entry.sent, entry.lost, entry.retransmitted, entry.repeated);
-        // Linux thinks that what arrived is the original, if that was not taken for lost.
+        // Linux assumes that the original arrived, unless that was marked lost.
         let stays = by_time && retransmitted && !lost;
         entry.skip = 1;
         entry.lost = false;
@@ -372,7 +370,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// A retransmission is lost when something that was sent after it has arrived. Returns how many are.
+    /// Marks retransmissions lost after which a later transmission has arrived; returns their number.
     pub(crate) fn detect_lost_retransmissions(&mut self) -> u64 {
         let mut fresh = 0;
         while let Some(&(segment, sent)) = self.repeats.front() {
@@ -395,7 +393,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// The first segment from `from` on, or the end, that is not selectively acknowledged.
+    /// First segment from `from` on, or the end, without a SACK.
     fn next_unsacked(&mut self, from: u64) -> u64 {
         let mut root = from;
         while root < self.end && self.entry(root).skip > 0 {

@@ -1,4 +1,4 @@
-//! The sending end: handshake, transmission, what an acknowledgement means, and the timers.
+//! Sending end: handshake, transmission, acknowledgements, and timers.
 
 mod ack;
 mod ecn;
@@ -21,28 +21,28 @@ use ecn::SenderEcn;
 use linux::Linux;
 use pacing::Pacer;
 
-/// The sender's counters. All since the start.
+/// Counters of the sender since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Data segments sent, repeats included.
+    /// Data segments sent, including retransmissions.
     pub segments: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmissions: u64,
-    /// Times the retransmission timer fired after the handshake.
+    /// Retransmission timeouts after the handshake.
     pub timeouts: u64,
     /// Fast recoveries entered.
     pub recoveries: u64,
-    /// Probes of the tail (RFC 8985) sent.
+    /// Tail loss probes sent (RFC 8985).
     pub probes: u64,
-    /// Times a SYN was sent again.
+    /// SYN retransmissions.
     pub syn_retransmissions: u64,
-    /// Bytes of data acknowledged cumulatively.
+    /// Bytes acknowledged cumulatively.
     pub acked_bytes: u64,
     /// Segments acknowledged, cumulatively or selectively.
     pub delivered_segments: u64,
-    /// Delivered segments whose acknowledgement told of a mark.
+    /// Delivered segments whose acknowledgement echoed a mark.
     pub delivered_ce_segments: u64,
-    /// Reductions of the window for marks.
+    /// Window reductions for marks.
     pub ecn_reductions: u64,
 }
 
@@ -54,36 +54,36 @@ enum State {
     Finished,
 }
 
-/// The end which sends. See the [module](super) for how to drive it.
+/// Sending end. See the [module](super) for its use.
 #[derive(Clone, Debug)]
 pub struct Sender {
     config: Config,
     state: State,
     total_bytes: Option<u64>,
-    /// Number of segments in the stream; `u64::MAX` for a stream without end.
+    /// Length of the stream in segments; `u64::MAX` for an endless one.
     total_segments: u64,
     board: Scoreboard,
     window: Window,
     controller: Controller,
     phase: Phase,
-    /// The phase ends when everything below this segment is acknowledged.
+    /// Segment whose acknowledgement ends the phase.
     recovery_point: u64,
     recovery: RecoveryWindow,
-    /// The next segment goes out whatever the window says.
+    /// Send the next segment whatever the window.
     force: bool,
-    /// The rescue retransmission of this recovery was made (RFC 6675, NextSeg rule 4).
+    /// True after the rescue retransmission of this recovery (RFC 6675, NextSeg rule 4).
     rescued: bool,
     rtt: RttEstimator,
-    /// Retransmission timer, of SYN or data.
+    /// Deadline of the retransmission timer, of SYN or data.
     deadline: Option<Time>,
     syn_sent: Time,
-    /// Send a SYN, or the acknowledgement which ends the handshake.
+    /// Send a SYN, or the final acknowledgement of the handshake.
     control_due: bool,
     ts_recent: Time,
-    /// The first segment for which the receiver's or our own buffer has no room. Never taken back.
+    /// First segment beyond the receiver's or the sender's own buffer. Never decreases.
     offered_end: u64,
     pacer: Pacer,
-    /// The congestion window, and nothing else, stopped the last poll.
+    /// True if only the congestion window stopped the last poll.
     window_limited: bool,
     linux: Linux,
     ecn: SenderEcn,
@@ -91,12 +91,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender of `total_bytes` of data and a FIN, or of a stream without end. It connects at the first poll. `seed`
-    /// sets what an algorithm leaves to chance; only BBR does.
+    /// Creates a sender of `total_bytes` and a FIN, or of an endless stream. It connects at the first poll. `seed` feeds an algorithm's
+    /// random choices; only BBR has any.
     ///
     /// # Errors
     ///
-    /// If the [configuration](Config::validate) cannot work.
+    /// Fails if the [configuration](Config::validate) is invalid.
     pub fn new(config: Config, total_bytes: Option<u64>, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         let buffer_segments = config.max_window_bytes / config.mss_bytes;
@@ -129,7 +129,7 @@ impl Sender {
         })
     }
 
-    /// Takes in a segment which arrived.
+    /// Processes a received segment.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if !segment.flags.ack {
             return;
@@ -138,7 +138,7 @@ impl Sender {
             State::Closed | State::Finished => {}
             State::SynSent if segment.flags.syn && segment.ack == 1 => self.establish(now, segment),
             State::SynSent => {}
-            // The acknowledgement that ended the handshake was lost.
+            // The final acknowledgement of the handshake was lost.
             State::Established if segment.flags.syn => self.control_due = true,
             State::Established => {
                 self.ts_recent = self.ts_recent.max(segment.ts_val);
@@ -151,7 +151,7 @@ impl Sender {
         }
     }
 
-    /// The next segment to be sent, if any may be.
+    /// Next segment to send, if permitted.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         match self.state {
             State::Closed => {
@@ -172,12 +172,12 @@ impl Sender {
         }
     }
 
-    /// Tells how many segments wait in the device of its host, before it is asked for another.
+    /// Records the number of segments queued in the host's device, before the next poll.
     pub fn note_device_queue(&mut self, segments: usize) {
         self.linux.device_waiting = segments as u64;
     }
 
-    /// True if it is to be asked again when a segment has left the device.
+    /// True if it must be polled again when a segment has left the device.
     #[must_use]
     pub fn waits_for_device(&self) -> bool {
         self.linux.waits_for_device
@@ -191,7 +191,7 @@ impl Sender {
         self.deadline.into_iter().chain(wake).min()
     }
 
-    /// Acts on the deadlines which have passed.
+    /// Acts on expired deadlines.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
@@ -209,7 +209,7 @@ impl Sender {
         }
     }
 
-    /// Settings of the connection.
+    /// Configuration of the connection.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -221,7 +221,7 @@ impl Sender {
         self.stats
     }
 
-    /// True once the stream was sent and acknowledged, FIN included.
+    /// True once the stream and the FIN have been acknowledged.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.state == State::Finished
@@ -245,7 +245,7 @@ impl Sender {
         (self.window.ssthresh < u32::MAX).then_some(self.window.ssthresh)
     }
 
-    /// Segments thought to be in the network.
+    /// Estimated segments in flight.
     #[must_use]
     pub fn pipe_segments(&self) -> u64 {
         self.board.pipe()
@@ -257,13 +257,13 @@ impl Sender {
         self.phase
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// Smoothed RTT, once measured.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.srtt_ns().map(Duration::from_nanos)
     }
 
-    /// The present retransmission timeout (RFC 6298), including its backoff.
+    /// Current RTO (RFC 6298), including its back-off.
     #[must_use]
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rtt.rto_ns())
@@ -350,7 +350,8 @@ impl Sender {
         self.repeated_data(now, segment)
     }
 
-    /// RFC 6675, NextSeg rule 4: at the end of the stream a lost tail has nothing after it to tell of its loss.
+    /// Rescue retransmission (RFC 6675, NextSeg rule 4): at the end of the stream, a lost tail is followed by nothing that would reveal its
+    /// loss.
     fn rescue(&mut self, now: Time) -> Option<Segment> {
         if self.phase != Phase::Recovery || self.rescued || !self.config.uses_sack() {
             return None;
@@ -368,7 +369,7 @@ impl Sender {
         }
     }
 
-    /// The rate measured from now on is the stream's, not the path's.
+    /// Records that the stream, not the path, limits the measured rate.
     fn note_app_limited(&mut self) {
         let pipe = self.board.pipe();
         if let Some(rate) = self.board.delivery_rate() {
@@ -393,7 +394,7 @@ impl Sender {
         self.restart_timer(now);
     }
 
-    /// Starts over: a window of one segment, and everything outstanding is to be sent again.
+    /// Restarts with a window of one segment; everything outstanding is sent again.
     fn start_over(&mut self) {
         self.window.cwnd = 1;
         self.window.credit = 0;
@@ -414,7 +415,7 @@ impl Sender {
         self.offered_end = self.offered_end.max(end);
     }
 
-    /// Number of the first byte of a segment.
+    /// Sequence number of a segment's first byte.
     fn seq(&self, segment: u64) -> u64 {
         let start = segment * u64::from(self.config.mss_bytes);
         1 + self.total_bytes.map_or(start, |total| start.min(total))
@@ -427,7 +428,7 @@ impl Sender {
         self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
-    /// A segment sent for the first time.
+    /// Builds a segment for its first transmission.
     fn new_data(&mut self, now: Time, segment: u64) -> Segment {
         let mut data = self.data(now, segment);
         self.mark_outgoing(&mut data, true);

@@ -1,15 +1,15 @@
-//! The congestion window and the ways to open it.
+//! Congestion window and its growth.
 
-/// Counted in segments, as Linux does it.
+/// Window in segments, as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// The congestion window.
+    /// Congestion window, segments.
     pub(crate) cwnd: u32,
-    /// Window at which slow start ends, segments.
+    /// Slow-start threshold, segments.
     pub(crate) ssthresh: u32,
-    /// Acknowledgements saved up for the next segment of growth.
+    /// Acknowledgements counted towards the next segment of growth.
     pub(crate) credit: u32,
-    /// No more than this ever.
+    /// Upper limit, segments.
     pub(crate) limit: u32,
 }
 
@@ -22,7 +22,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Grows by one segment for each acknowledged, up to the threshold. Returns the acknowledged ones left over.
+    /// Grows by one segment per acknowledged one, up to the threshold. Returns the remaining acknowledged ones.
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let target = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (target - self.cwnd);
@@ -30,7 +30,7 @@ impl Window {
         left
     }
 
-    /// Grows by one segment for each `every` acknowledged.
+    /// Grows by one segment per `every` acknowledged.
     pub(crate) fn additive_increase(&mut self, every: u32, acked: u32) {
         let every = every.max(1);
         if self.credit >= every {

@@ -1,4 +1,4 @@
-//! Points measured with a Linux 6.12 kernel in virtual time, and the same points with our models.
+//! Reference points measured with a Linux 6.12 kernel in virtual time, and the models at the same points.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use dfcp_time::Time;
 
 use super::{Dumbbell, Flow, Path};
 
-/// As good as infinite: the kernel's access links have no rate.
+/// Practically infinite: the kernel's access links have no rate.
 const ACCESS_BPS: u64 = 1_000_000_000_000;
 
 const PACKET_BYTES: u32 = 1500;
 
-/// One row of `kernel_reference.csv`.
+/// Row of `kernel_reference.csv`.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) tcp: String,
@@ -24,15 +24,15 @@ pub(crate) struct Point {
     pub(crate) flows: usize,
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
-    /// Goodput of all flows together: mean of the runs and its standard error.
+    /// Total goodput of all flows: mean of the runs, with its standard error.
     pub(crate) goodput_mbps: f64,
     pub(crate) standard_error_mbps: f64,
-    /// Segments sent again, per second.
+    /// Retransmitted segments per second.
     pub(crate) retransmissions_per_s: f64,
     pub(crate) timeouts_per_s: f64,
 }
 
-/// The model's results at a point.
+/// Result of the model at a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) goodput_mbps: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Outcome {
 
 pub(crate) const CSV: &str = include_str!("../data/kernel_reference.csv");
 
-/// Reads a table of such rows. Lines starting with `#` are notes, and the first other line is the header.
+/// Parses a table of such rows. Lines starting with `#` are comments, and the first other line is the header.
 pub(crate) fn points(csv: &str) -> Vec<Point> {
     let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -69,7 +69,7 @@ fn point(header: &[&str], row: &[&str]) -> Point {
 }
 
 impl Point {
-    /// The model of the kernel's algorithm.
+    /// Model of the kernel's algorithm.
     pub(crate) fn config(&self) -> Config {
         Config::modern(match self.tcp.as_str() {
             "cubic" => Congestion::Cubic,
@@ -79,19 +79,18 @@ impl Point {
         })
     }
 
-    /// Runs the row for its own time.
+    /// Runs the point for its duration.
     pub(crate) fn run(&self, seed: u64) -> Outcome {
         let rate_bps = self.bottleneck_mbps * 1_000_000;
         let mut path = Path::drop_tail(rate_bps, self.limit_packets + 1, self.loss_percent / 100.0, seed);
         path.access_bps = ACCESS_BPS;
-        // The kernel's bottleneck is a token bucket, HTB with a burst of one packet, which sends while it has no debt
-        // (`htb_class_mode`): after a pause two packets go at once, and the third waits. So one more finds room, and each
-        // leaves before it would have left a line of that rate: two packets' times if another is before it, which is what
-        // windows feel, and one if it is alone, which is the smallest round trip, and that sets BBR's model.
+        // The kernel's bottleneck is a token bucket, HTB with a burst of one packet, which sends while it has no debt (`htb_class_mode`):
+        // after a pause two packets leave at once, and the third waits. So one more packet fits, and each leaves earlier than on a line of
+        // that rate: by two packet times behind another, which windows feel, and by one alone, which is the smallest RTT in BBR's model.
         let packets_early = if self.tcp == "bbr" { 1.0 } else { 2.0 };
         let packet_s = f64::from(PACKET_BYTES * 8) / rate_bps as f64;
         let rtt = Duration::from_nanos(((self.rtt_ms / 1e3 - packets_early * packet_s).max(0.0) * 1e9) as u64);
-        // Runs without loss differ by when they start between two ticks of the hosts' clock only.
+        // Runs without loss differ only by their start between two ticks of the hosts' clocks.
         let start = Time::from_ns(seed % 16 * 1_300_000);
         let flow = Flow { start, ..Flow::new(Transport::Tcp(self.config()), rtt, None) };
         let mut dumbbell = Dumbbell::new(path, vec![flow; self.flows], Nobody);
@@ -106,8 +105,7 @@ impl Point {
         }
     }
 
-    /// The mean of as many runs as their standard error needs to be a fortieth of the goodput, 3 to `runs_max`, and
-    /// that standard error.
+    /// Mean over 3 to `runs_max` runs, until the standard error is a fortieth of the goodput, and that standard error.
     pub(crate) fn mean(&self, runs_max: u64) -> (Outcome, f64) {
         let mut outcomes = Vec::new();
         loop {

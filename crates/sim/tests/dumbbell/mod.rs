@@ -1,4 +1,4 @@
-//! Flows over one bottleneck.
+//! Harness of flows over one bottleneck.
 //!
 //! ```text
 //! sender ─ access ─► queue ─ bottleneck ─► loss ─► access ─► receiver, and back the same way without loss
@@ -16,19 +16,19 @@ use dfcp_time::Time;
 pub(crate) mod kernel;
 pub(crate) mod reference;
 
-/// Interval between samples of the queue: not in step with anything that repeats.
+/// Sampling interval of the queue, out of step with anything periodic.
 const SAMPLE_EVERY: Duration = Duration::from_micros(97);
 
-/// The path which all flows share.
+/// Path shared by all flows.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    /// The bottleneck in the direction of the data; back it is the same without loss, and its queue has room for all.
+    /// Bottleneck in the direction of data; the return link is equal, without loss and with an unlimited queue.
     pub(crate) bottleneck: LinkConfig,
     pub(crate) access_bps: u64,
     pub(crate) seed: u64,
 }
 
-/// A transfer over it.
+/// Flow over the path.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) transport: Transport,
@@ -37,7 +37,7 @@ pub(crate) struct Flow {
     pub(crate) bytes: Option<u64>,
 }
 
-/// The simulation of it.
+/// Simulation of the path and its flows.
 #[derive(Debug)]
 pub(crate) struct Dumbbell<O = Nobody> {
     pub(crate) simulation: Simulation<O>,
@@ -46,8 +46,7 @@ pub(crate) struct Dumbbell<O = Nobody> {
 }
 
 impl Path {
-    /// A first-in, first-out queue of `buffer_packets` before the bottleneck, of packets behind it a share of `loss`
-    /// lost, and access at 10 Gbit/s.
+    /// FIFO queue of `buffer_packets` at the bottleneck, a loss of `loss` behind it, and access links of 10 Gbit/s.
     pub(crate) fn drop_tail(rate_bps: u64, buffer_packets: usize, loss: f64, seed: u64) -> Self {
         let bottleneck = LinkConfig::default()
             .with_rate_bps(rate_bps)
@@ -58,7 +57,7 @@ impl Path {
 }
 
 impl Flow {
-    /// A flow from time zero on.
+    /// Flow that starts at time zero.
     pub(crate) fn new(transport: Transport, rtt: Duration, bytes: Option<u64>) -> Self {
         Self { transport, rtt, start: Time::ZERO, bytes }
     }
@@ -99,7 +98,7 @@ impl<O: Observer> Dumbbell<O> {
         self.simulation.flow(self.flows[flow])
     }
 
-    /// Lets everything happen up to `until`. Returns the mean number of packets which waited for the bottleneck.
+    /// Runs up to `until`; returns the mean queue length of the bottleneck in packets.
     pub(crate) fn run_sampling(&mut self, until: Time) -> f64 {
         let (mut waiting, mut samples) = (0, 0);
         while self.simulation.now() < until {
@@ -110,7 +109,7 @@ impl<O: Observer> Dumbbell<O> {
         waiting as f64 / f64::from(samples)
     }
 
-    /// Goodput of each flow between two times, in Mbit/s.
+    /// Goodput of each flow over an interval, Mbit/s.
     pub(crate) fn goodput_mbps(&mut self, from: Time, to: Time) -> Vec<f64> {
         self.simulation.run_until(from);
         let before = self.delivered_bytes();
@@ -118,19 +117,19 @@ impl<O: Observer> Dumbbell<O> {
         self.goodput_since(&before, from)
     }
 
-    /// Application bytes which each receiver has got so far.
+    /// Application bytes received per flow so far.
     pub(crate) fn delivered_bytes(&self) -> Vec<u64> {
         (0..self.flows.len()).map(|flow| self.report(flow).delivered_bytes).collect()
     }
 
-    /// Goodput of each flow since `from`, when it had `before` bytes, in Mbit/s.
+    /// Goodput of each flow since `from`, at which it had `before` bytes, Mbit/s.
     pub(crate) fn goodput_since(&self, before: &[u64], from: Time) -> Vec<f64> {
         let seconds = self.simulation.now().since(from).as_secs_f64();
         let bytes = self.delivered_bytes().into_iter().zip(before).map(|(after, before)| after - before);
         bytes.map(|bytes| bytes as f64 * 8.0 / seconds / 1e6).collect()
     }
 
-    /// The sender of a flow over TCP.
+    /// Sender of a TCP flow.
     pub(crate) fn tcp_sender(&self, flow: usize) -> &tcp::Sender {
         match self.simulation.end(self.flows[flow], false) {
             End::TcpSender(sender) => sender,
@@ -138,7 +137,7 @@ impl<O: Observer> Dumbbell<O> {
         }
     }
 
-    /// The receiver of a flow over TCP.
+    /// Receiver of a TCP flow.
     pub(crate) fn tcp_receiver(&self, flow: usize) -> &tcp::Receiver {
         match self.simulation.end(self.flows[flow], true) {
             End::TcpReceiver(receiver) => receiver,

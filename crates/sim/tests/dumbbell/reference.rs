@@ -1,4 +1,4 @@
-//! Points measured with ns-3, and the same points with our models.
+//! Reference points measured with ns-3, and the models at the same points.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use dfcp_time::Time;
 
 use super::{Dumbbell, Flow, Path};
 
-/// Header of ns-3's point-to-point links, which counts where packets take time.
+/// Header of ns-3's point-to-point links, which counts in transmission times.
 const LINK_HEADER_BYTES: u32 = 2;
 
-/// One row of `ns3_reference.csv`.
+/// Row of `ns3_reference.csv`.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) tag: String,
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) goodput_mbps: f64,
     pub(crate) flows_mbps: Vec<f64>,
     pub(crate) queue_share: f64,
-    /// Packets which passed the bottleneck in the direction of the data.
+    /// Packets through the bottleneck in the direction of data.
     pub(crate) packets: u64,
     pub(crate) timeouts: u64,
     pub(crate) recoveries: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
 
 pub(crate) const CSV: &str = include_str!("../data/ns3_reference.csv");
 
-/// Reads the table. Lines starting with `#` are notes.
+/// Parses the table. Lines starting with `#` are comments.
 pub(crate) fn points() -> Vec<Point> {
     let mut lines = CSV.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<String> = fields(lines.next().unwrap());
@@ -66,7 +66,7 @@ fn fields(line: &str) -> Vec<String> {
 fn point(header: &[String], row: &[String]) -> Point {
     let text = |name: &str| row[header.iter().position(|column| column == name).unwrap()].clone();
     let number = |name: &str| text(name).parse::<f64>().unwrap();
-    // Settings of every row; the models are set to the same below.
+    // Settings common to all rows, also of the models below.
     for (name, value) in [
         ("min_rto_s", 0.2),
         ("delayed_ack_s", 0.04),
@@ -98,7 +98,7 @@ fn point(header: &[String], row: &[String]) -> Point {
 }
 
 impl Point {
-    /// The models' configuration for this row: ns-3 follows the RFCs.
+    /// Configuration of the models for this row: ns-3 follows the RFCs.
     pub(crate) fn config(&self) -> Config {
         let congestion = match self.tcp.as_str() {
             "cubic" => Congestion::Cubic,
@@ -110,7 +110,7 @@ impl Point {
         Config { rto_floor: RtoFloor::Timer, header_bytes, ..rfc }
     }
 
-    /// Runs the row for its own time.
+    /// Runs the point for its duration.
     pub(crate) fn run(&self) -> Outcome {
         self.run_with(self.config(), self.seed, self.duration_s, self.warmup_s)
     }

@@ -1,5 +1,5 @@
-//! Records of arrivals besides their counts: earlier marks of the receiver's clock, ECN, and the datagrams which did not
-//! arrive. Each is a feature; `spec/wire-format.md` §9 has the fields.
+//! Records about arrivals besides their counts: earlier marks of the receiver's clock, ECN, and lost datagrams. Each is a feature;
+//! `spec/wire-format.md` §9 defines the fields.
 
 use crate::DecodeError;
 use crate::bytes::Reader;
@@ -7,30 +7,29 @@ use crate::sizes::{LOSS_RUNS_MAX, MARKS_MAX};
 
 /// Bytes of a [`Mark`].
 pub(super) const MARK_BYTES: usize = 9;
-/// The most bytes of a [`LossRun`].
+/// Maximum length of a [`LossRun`].
 pub(super) const LOSS_RUN_BYTES_MAX: usize = 16;
 /// Bytes of [`EcnCounts`].
 pub(super) const ECN_BYTES: usize = 8;
 const BITS_24: u32 = (1 << 24) - 1;
 
-/// The state of arrivals at an earlier moment, counted back from the arrival of the report's highest datagram. Each number is
-/// below 2²⁴.
+/// State of arrivals at an earlier time, relative to the arrival of the report's highest datagram. Each number is below 2²⁴.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// Microseconds before that arrival; not 0.
+    /// Time before that arrival, µs; not 0.
     pub back_us: u32,
-    /// Difference by which the highest datagram's number was lower.
+    /// Amount by which the highest datagram's number was lower.
     pub numbers_back: u32,
-    /// Difference by which the number of datagrams received was lower.
+    /// Amount by which the count of received datagrams was lower.
     pub received_back: u32,
 }
 
-/// The marks of a report, newest first.
+/// Marks of a report, newest first.
 #[derive(Clone, Debug)]
 pub struct Marks<'a>(Reader<'a>);
 
 impl Mark {
-    /// `None` if a number does not fit.
+    /// Encodes the mark; `None` if a number does not fit.
     pub(super) fn to_bytes(self) -> Option<[u8; MARK_BYTES]> {
         let mut bytes = [0; MARK_BYTES];
         let numbers = [self.back_us, self.numbers_back, self.received_back];
@@ -44,7 +43,7 @@ impl Mark {
         Some(bytes)
     }
 
-    /// True if a mark may stand behind `newer`: it is earlier, and neither number was higher then.
+    /// True if this mark may follow `newer`: it is earlier, and neither number was higher.
     const fn may_follow(&self, newer: &Self) -> bool {
         self.back_us > newer.back_us
             && self.numbers_back >= newer.numbers_back
@@ -53,7 +52,7 @@ impl Mark {
 }
 
 impl<'a> Marks<'a> {
-    /// Validates all of them.
+    /// Validates and reads all marks.
     pub(super) fn read(kind: u8, value: &'a [u8]) -> Result<Self, DecodeError> {
         let whole = value.len().is_multiple_of(MARK_BYTES);
         if !whole || value.is_empty() || value.len() > MARKS_MAX * MARK_BYTES {
@@ -80,12 +79,12 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Distinct datagrams by what the ECN field of their IP packets said (RFC 3168 §5); each number wraps.
+/// Counts of distinct datagrams by the ECN field of their IP packets (RFC 3168 §5); each wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
-    /// Arrived with CE: a queue on the path has marked them.
+    /// Datagrams that arrived with CE: marked by a queue on the path.
     pub ce: u32,
-    /// Arrived with ECT(0) or ECT(1). Fewer than were sent so, less those with CE, show that the path clears the field.
+    /// Datagrams that arrived with ECT(0) or ECT(1). Fewer than were sent so, less those with CE, show that the path clears the field.
     pub ect: u32,
 }
 
@@ -101,22 +100,21 @@ impl EcnCounts {
     }
 }
 
-/// Datagrams which did not arrive one after the other. Numbers which the sender skipped are among them.
+/// Run of consecutive lost datagrams, including numbers that the sender skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossRun {
-    /// Number of arrivals above the lost ones: up to the report's highest datagram, which is included, or up to the run before. At
-    /// least 1.
+    /// Number of arrivals above the run: up to and including the report's highest datagram, or up to the previous run. At least 1.
     pub gap: u32,
     /// Number of lost datagrams, at least 1.
     pub length: u32,
 }
 
-/// The loss runs of a report, newest first: numbers count down from the report's highest datagram.
+/// Loss runs of a report, newest first: numbers count down from the report's highest datagram.
 #[derive(Clone, Debug)]
 pub struct LossRuns<'a>(Reader<'a>);
 
 impl LossRun {
-    /// The run in the fewest bytes, at the front of the array, and how many; `None` for one that cannot be.
+    /// Shortest encoding, at the front of the array, with its length; `None` for an invalid run.
     pub(super) fn to_bytes(self) -> Option<([u8; LOSS_RUN_BYTES_MAX], usize)> {
         let mut bytes = [0; LOSS_RUN_BYTES_MAX];
         let mut len = 0;
@@ -133,7 +131,7 @@ impl LossRun {
 }
 
 impl<'a> LossRuns<'a> {
-    /// Validates all of them.
+    /// Validates and reads all runs.
     pub(super) fn read(kind: u8, value: &'a [u8]) -> Result<Self, DecodeError> {
         let refused = |what| Err(DecodeError::RecordValue { kind, what });
         let mut reader = Reader::new(value);
@@ -149,7 +147,7 @@ impl<'a> LossRuns<'a> {
             if gap == 0 || length == 0 {
                 return refused("a gap or a loss run has no datagrams");
             }
-            // Each is below 2⁶², so that three of them do not overflow.
+            // Each number is below 2⁶², so three of them cannot overflow.
             span += gap + length;
             if span > u64::from(u32::MAX) {
                 return refused("its loss runs reach back further than datagram numbers do");
@@ -168,7 +166,7 @@ impl Iterator for LossRuns<'_> {
     }
 }
 
-/// An integer of RFC 9000 §16 in the fewest bytes, at the front of the array, and how many.
+/// Shortest encoding of a variable-length integer (RFC 9000 §16), at the front of the array, with its length.
 fn encode_integer(number: u32) -> ([u8; 8], usize) {
     let number = u64::from(number);
     let (exponent, count) = match number {
@@ -181,7 +179,7 @@ fn encode_integer(number: u32) -> ([u8; 8], usize) {
     ((number << (64 - bits) | exponent << 62).to_be_bytes(), count)
 }
 
-/// The next integer of RFC 9000 §16, whether it has the fewest bytes or not.
+/// Next variable-length integer (RFC 9000 §16), in any length.
 fn decode_integer(reader: &mut Reader<'_>) -> Option<u64> {
     let [first] = reader.array()?;
     let more = (1 << (first >> 6)) - 1;
@@ -195,7 +193,7 @@ mod tests {
 
     #[test]
     fn integers_are_those_of_rfc_9000() {
-        // RFC 9000 §A.1.
+        // Samples of RFC 9000 §A.1.
         let samples: [(&[u8], u64); 5] = [
             (&[0xC2, 0x19, 0x7C, 0x5E, 0xFF, 0x14, 0xE8, 0x8C], 151_288_809_941_952_652),
             (&[0x9D, 0x7F, 0x3E, 0x7D], 494_878_333),

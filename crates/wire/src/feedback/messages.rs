@@ -1,42 +1,42 @@
-//! Arrived symbols of messages: a list of messages from a first one on, in the order of their ids.
+//! Received symbols of messages: a list of messages in the order of their ids.
 
 use super::runs::{COMPLETE, EMPTY, RUN_BITS};
 use crate::DecodeError;
 use crate::bytes::Reader;
 use crate::sizes::MESSAGE_SYMBOLS_MAX;
 
-/// Bytes of a [`MessagesState`]; the list follows.
+/// Length of an encoded [`MessagesState`]; the list follows.
 pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
-/// The most bytes of a [`SymbolSet`].
+/// Maximum length of a [`SymbolSet`].
 const SYMBOL_SET_BYTES_MAX: usize = MESSAGE_SYMBOLS_MAX as usize / 8;
 
 /// State of messages in a report, besides the list of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessagesState {
-    /// The first message of the list.
+    /// Id of the list's first message.
     pub first_id: u32,
-    /// XOR of the secrets of the symbols which the list names as received, and of all source symbols of the messages which it
-    /// names as complete; 0 in connections without proofs.
+    /// XOR of the secrets of the symbols that the list reports as received, and of all source symbols of the messages it reports as
+    /// complete; 0 in connections without proofs.
     pub proof: u32,
 }
 
-/// The state of one message, or of a run of messages in the same state.
+/// State of one message, or of a run of messages in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageRun<'a> {
-    /// The number of messages that are decoded.
+    /// Number of decoded messages.
     Complete(u32),
-    /// The number of messages of which nothing has arrived.
+    /// Number of messages without any received symbol.
     Empty(u32),
-    /// Symbols that have arrived of a message, and are too few.
+    /// Received symbols of an incomplete message.
     Partial(SymbolSet<'a>),
 }
 
-/// Encoding symbol ids of one message: a bit for each, from the most significant bit of the first byte on.
+/// Set of encoding symbol ids of one message: a bit per id, from the most significant bit of the first byte on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SymbolSet<'a>(&'a [u8]);
 
 impl<'a> SymbolSet<'a> {
-    /// `None` unless there are 1 to 128 bytes, the last of them not zero.
+    /// Set in these bytes; `None` unless there are 1 to 128, the last of them not zero.
     #[must_use]
     pub const fn new(bits: &'a [u8]) -> Option<Self> {
         match bits {
@@ -62,16 +62,16 @@ impl<'a> SymbolSet<'a> {
     }
 }
 
-/// The entries of a list of messages, one [`MessageRun`] per entry. A long run may come in several pieces.
+/// Iterator over a list of messages, one [`MessageRun`] per entry. A long run may be split into several.
 #[derive(Clone, Debug)]
 pub struct MessageRuns<'a>(Reader<'a>);
 
 impl<'a> MessageRuns<'a> {
-    /// Validates all of them.
+    /// Validates and reads all entries.
     pub(super) fn read(kind: u8, list: &'a [u8], first_id: u32) -> Result<Self, DecodeError> {
         let refused = |what| Err(DecodeError::RecordValue { kind, what });
         let mut reader = Reader::new(list);
-        // A list has at most 64 messages for each byte, so that this does not overflow.
+        // A list has at most 64 messages per byte, so this cannot overflow.
         let mut end = u64::from(first_id);
         while reader.left() > 0 {
             end += match next(&mut reader) {

@@ -1,5 +1,4 @@
-//! The payload of feedback segments (flag FBK): a report of fixed layout about the connection, then records about its
-//! streams, as many as fit.
+//! Payload of feedback segments (flag FBK): a report of fixed layout about the connection, then records about its streams, as many as fit.
 
 mod arrivals;
 mod messages;
@@ -18,36 +17,36 @@ use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamLimits};
 use record::{limits_to_bytes, read_limits};
 
-/// The fixed part of a feedback payload. Every number counts the direction which the report is about.
+/// Fixed part of a feedback payload. Every number counts the direction that the report describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Highest datagram number (S3) seen.
     pub highest_datagram: u32,
-    /// Distinct valid datagrams received, control included; wraps.
+    /// Distinct valid datagrams received, including control; wraps.
     pub datagrams_received: u32,
-    /// Their bytes: header, options, payload and CRC or tag.
+    /// Bytes of these datagrams: header, options, payload and CRC or tag.
     pub bytes_received: u64,
     /// Time from the arrival of the highest datagram to the sending of this report, in microseconds.
     pub hold_us: u32,
     /// Rate at which bytes arrive, in bits per second, as the receiver estimates it.
     pub arrival_rate_bps: u64,
-    /// Memory for blocks that the receiver's application has not read, KiB, over all streams. It may fall (`spec/protocol.md`
+    /// Memory for blocks that the receiver's application has not read, KiB, over all streams. The value may fall (`spec/protocol.md`
     /// \[window-3\]).
     pub memory_kib: u32,
-    /// Streams which the peer may have opened in all, of each kind. They never fall.
+    /// Total number of streams of each kind that the peer may have opened; never falls.
     pub streams: StreamLimits,
-    /// Datagrams that arrived in vain.
+    /// Wasted datagrams.
     pub wasted: Wasted,
 }
 
-/// Distinct data datagrams which arrived in vain, so far, by cause; each number wraps.
+/// Distinct data datagrams that were wasted so far, by cause; each number wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wasted {
-    /// Symbols which were linearly dependent on those already there.
+    /// Symbols linearly dependent on earlier ones.
     pub dependent: u32,
-    /// Symbols of blocks which were already decoded.
+    /// Symbols of blocks that were already decoded.
     pub late: u32,
-    /// Symbols for which there was no room: outside the window, or no memory.
+    /// Symbols without room: outside the window, or out of memory.
     pub refused: u32,
 }
 
@@ -86,12 +85,12 @@ impl Report {
     }
 }
 
-/// Reads a feedback payload. All of it is validated here, so the iterators cannot fail. Unknown records of types below 128
-/// are skipped.
+/// Decodes a feedback payload. Everything is validated here, so the iterators cannot fail. Unknown records of types below 128 are skipped.
 ///
 /// # Errors
-/// [`DecodeError::ReportTooShort`]; [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
-/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`], [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`] for a record.
+/// Fails with [`DecodeError::ReportTooShort`]; or, for a record, with [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
+/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`], [`DecodeError::RecordDuplicate`] or
+/// [`DecodeError::ReportEntryTruncated`].
 pub fn decode(payload: &[u8]) -> Result<(Report, Records<'_>), DecodeError> {
     let mut reader = Reader::new(payload);
     let Some(report) = Report::read(&mut reader) else {

@@ -1,4 +1,4 @@
-//! The records behind a report's fixed part: type (1 byte), length of the value (2 bytes), value; big endian.
+//! Records after a report's fixed part: type (1 byte), length of the value (2 bytes), value; big endian.
 
 use super::arrivals::{EcnCounts, LossRuns, Marks};
 use super::messages::{MessageRuns, MessagesState};
@@ -6,7 +6,7 @@ use super::runs::Runs;
 use crate::bytes::Reader;
 use crate::{DecodeError, StreamId, StreamLimits};
 
-/// Types up to this one may be ignored by a reader that does not know them.
+/// Highest type that a reader may ignore if it is unknown.
 const IGNORABLE_TYPE_MAX: u8 = 127;
 pub(super) const ARRIVAL_CLOCK: u8 = 3;
 pub(super) const MARKS: u8 = 4;
@@ -18,12 +18,12 @@ pub(super) const STREAM: u8 = 128;
 
 /// Bytes of a record besides its value.
 pub(super) const RECORD_HEADER_BYTES: usize = 3;
-/// Bytes of a [`StreamState`]; the list follows.
+/// Length of an encoded [`StreamState`]; the list follows.
 pub(super) const STREAM_STATE_BYTES: usize = 24;
-/// Bytes of [`StreamLimits`].
+/// Length of encoded [`StreamLimits`].
 pub(super) const LIMITS_BYTES: usize = 8;
 
-/// Bytes of a stream's record with the shortest list that says anything.
+/// Length of a stream's record with the shortest useful list.
 pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
 
 /// State of one stream in a report, besides the list of its blocks.
@@ -31,16 +31,16 @@ pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BY
 pub struct StreamState {
     /// The stream.
     pub stream: StreamId,
-    /// The next block needed: all earlier ones are decoded.
+    /// First incomplete block: all earlier ones are decoded.
     pub next_needed: u32,
-    /// Blocks which the application has read, or which were discarded for it.
+    /// Blocks that the application has read, or that were discarded for it.
     pub blocks_read: u32,
-    /// KiB of those blocks, of which each counts as 256 bytes at least; the sum is rounded down, modulo 2³².
+    /// KiB of those blocks, each counting at least 256 bytes; the sum is rounded down, modulo 2³².
     pub kib_read: u32,
-    /// XOR of the proofs of decoding of all blocks before the next one needed; 0 in connections without proofs.
+    /// XOR of the decoding proofs of all blocks before the first incomplete one; 0 in connections without proofs.
     pub proof_cumulative: u32,
-    /// XOR of the proofs of the blocks which the list names as complete; 0 in connections without proofs. Which ones fit is
-    /// known only when the list is written: [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed).
+    /// XOR of the proofs of the blocks that the list reports as complete; 0 in connections without proofs. The fitting entries are known
+    /// only after writing: [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed).
     pub proof_listed: u32,
 }
 
@@ -70,13 +70,13 @@ impl StreamState {
 /// One record of a report.
 #[derive(Clone, Debug)]
 pub enum Record<'a> {
-    /// The state of a stream, and of its blocks from the next one needed on.
+    /// State of a stream, and of its blocks from the first incomplete one on.
     Stream(StreamState, Runs<'a>),
-    /// First index of each kind of stream, opened by the report's receiver, of which nothing has been seen: the streams
-    /// from there on are empty.
+    /// First index of each kind of stream, opened by the report's receiver, of which nothing has arrived: the streams from there on are
+    /// empty.
     Unseen(StreamLimits),
-    /// The receiver's clock when the highest datagram arrived, in microseconds modulo 2³². Of the feature
-    /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), as [`Marks`](Self::Marks).
+    /// Receiver's clock at the arrival of the highest datagram, µs modulo 2³². Belongs to the feature
+    /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), as do [`Marks`](Self::Marks).
     ArrivalClock(u32),
     /// Earlier states of arrivals.
     Marks(Marks<'a>),
@@ -88,21 +88,21 @@ pub enum Record<'a> {
     Messages(MessagesState, MessageRuns<'a>),
 }
 
-/// The records of a decoded report which have a meaning here, in their order.
+/// Known records of a decoded report, in their order.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     reader: Reader<'a>,
 }
 
 impl<'a> Records<'a> {
-    /// Validates all of them.
+    /// Validates and reads all records.
     pub(super) fn read(records: &'a [u8]) -> Result<Self, DecodeError> {
         let all = Self { reader: Reader::new(records) };
         let mut rest = all.clone();
         while rest.reader.left() > 0 {
             let left_before = rest.reader.left();
             if let Some(record) = next(&mut rest.reader)? {
-                // A datagram holds some fifty records, so looking for each among those before it stays cheap.
+                // A datagram holds about fifty records, so comparing each with the previous ones is cheap.
                 let before = records.split_at_checked(records.len() - left_before).unwrap_or_default().0;
                 let mut earlier = Self { reader: Reader::new(before) };
                 if earlier.any(|it| it.is_about_the_same(&record)) {
@@ -119,7 +119,7 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Record<'a>> {
         while self.reader.left() > 0 {
-            // Validated records have no error.
+            // Validated records cannot fail.
             if let Some(record) = next(&mut self.reader).ok()? {
                 return Some(record);
             }
@@ -149,7 +149,7 @@ impl Record<'_> {
     }
 }
 
-/// The next record, `None` if it is one to be ignored.
+/// Next record; `None` if it is ignorable.
 fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> {
     let Some([kind, high, low]) = reader.array::<RECORD_HEADER_BYTES>() else {
         let kind = reader.rest().first().copied().unwrap_or_default();
@@ -176,7 +176,7 @@ fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> 
     }
 }
 
-/// A record which sessions without its feature do not get, `None` if it is one to be ignored.
+/// Record of a feature; `None` if it is ignorable.
 #[cold]
 fn feature_record(kind: u8, value: &[u8]) -> Result<Option<Record<'_>>, DecodeError> {
     let wrong_length = DecodeError::RecordLength { kind, bytes: value.len() };

@@ -1,43 +1,43 @@
-//! The state of a stream's blocks from the next one needed on, oldest first and run-length coded, so that a list which is cut
-//! at a datagram's end keeps what matters most. Blocks behind the list's end are not reported, which says nothing about them.
+//! State of a stream's blocks from the first incomplete one on, oldest first and run-length coded, so that a list cut at the datagram's end
+//! keeps the most important part. Blocks past the list's end are unreported, which says nothing about their state.
 
 use crate::bytes::{Reader, Writer};
 
-/// The most symbols that an open block can miss.
+/// Maximum number of symbols that an open block can miss.
 pub const MISSING_MAX: u16 = 256;
 
 /// The state of one open block, or of a run of blocks in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run {
-    /// This many blocks are decoded.
+    /// Number of decoded blocks.
     Complete(u32),
-    /// A run of this many blocks of which nothing has arrived.
+    /// Number of blocks of which nothing has arrived.
     Empty(u32),
-    /// Something of this block has arrived.
+    /// Block of which some symbols have arrived.
     Open {
-        /// Symbols which it still needs, 1 to [`MISSING_MAX`].
+        /// Number of missing symbols, 1 to [`MISSING_MAX`].
         missing: u16,
     },
 }
 
 /// First byte of the two-byte entry of an open block.
 const OPEN_LONG: u8 = 0x00;
-/// The most missing symbols that the one-byte entry expresses.
+/// Maximum number of missing symbols in the one-byte entry.
 const OPEN_SHORT_MAX: u16 = 0x7F;
 const OPEN_LONG_MIN: u16 = OPEN_SHORT_MAX + 1;
 pub(super) const COMPLETE: u8 = 0x80;
 pub(super) const EMPTY: u8 = 0xC0;
 pub(super) const RUN_BITS: u8 = 0x3F;
-/// The most blocks of one entry.
+/// Maximum number of blocks per entry.
 const RUN_MAX: u32 = RUN_BITS as u32 + 1;
 
-/// Writes a list in place.
+/// In-place writer of a list.
 #[derive(Debug)]
 pub(super) struct RunWriter<'a> {
     writer: Writer<'a>,
-    /// Kind bits of the last entry if it is a run: such a run may grow.
+    /// Kind bits of the last entry if it is a run, which may grow.
     last_run: Option<u8>,
-    /// An entry was left out: a later one would be taken for another block's.
+    /// An entry was omitted: a later one would be read as another block's.
     cut: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'a> RunWriter<'a> {
         self.writer.len()
     }
 
-    /// As [`StreamRecordWriter::push`](super::StreamRecordWriter::push) says.
+    /// Appends an entry; see [`StreamRecordWriter::push`](super::StreamRecordWriter::push).
     pub(super) fn push(&mut self, run: Run) -> bool {
         let complete = !self.cut
             && match run {
@@ -63,7 +63,7 @@ impl<'a> RunWriter<'a> {
         complete
     }
 
-    /// Writes an entry of some bytes behind one byte that counts them: the symbols of a message. False as for [`push`](Self::push).
+    /// Appends an entry of bytes after its one-byte length: the symbols of a message. False as for [`push`](Self::push).
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> bool {
         let complete = !self.cut && self.writer.left() > bytes.len() && {
             self.last_run = None;
@@ -105,14 +105,14 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// The entries of a stream's list, oldest block first, one [`Run`] per entry. A long run may come in several pieces.
+/// Iterator over a stream's list, oldest block first, one [`Run`] per entry. A long run may be split into several.
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
     entries: Reader<'a>,
 }
 
 impl<'a> Runs<'a> {
-    /// `None` if the last entry lacks its second byte.
+    /// Reads a list; `None` if the last entry lacks its second byte.
     pub(super) fn read(list: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(list);
         let runs = Self { entries: reader };

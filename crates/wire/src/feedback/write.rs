@@ -1,4 +1,4 @@
-//! Writing a feedback payload in place.
+//! In-place writer of a feedback payload.
 
 use super::arrivals::{EcnCounts, LossRun, MARK_BYTES, Mark, Marks};
 use super::messages::{MESSAGES_HEAD_BYTES, MessageRun};
@@ -12,17 +12,17 @@ use crate::bytes::Writer;
 use crate::sizes::{LOSS_RUNS_MAX, MARKS_MAX};
 use crate::{EncodeError, StreamLimits};
 
-/// Bytes of a stream's record besides its list.
+/// Length of a stream's record without its list.
 const STREAM_HEAD_BYTES: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES;
 
-/// Writes a feedback payload in place: the report, then its records.
+/// In-place writer of a feedback payload: the report, then its records.
 #[derive(Debug)]
 pub struct ReportWriter<'a> {
     out: &'a mut [u8],
     len: usize,
 }
 
-/// Writes the record of one stream in place. It is in the report only when it is [finished](Self::finish).
+/// In-place writer of one stream's record, which joins the report only when [finished](Self::finish).
 #[derive(Debug)]
 #[must_use = "a record counts when it is finished"]
 pub struct StreamRecordWriter<'a> {
@@ -31,7 +31,7 @@ pub struct StreamRecordWriter<'a> {
     report_len: &'a mut usize,
 }
 
-/// Writes the record of messages in place. It is in the report only when it is [finished](Self::finish).
+/// In-place writer of the messages record, which joins the report only when [finished](Self::finish).
 #[derive(Debug)]
 #[must_use = "a record counts when it is finished"]
 pub struct MessagesRecordWriter<'a> {
@@ -44,22 +44,22 @@ impl<'a> ReportWriter<'a> {
     /// Starts a payload in `out`, whose length limits the records.
     ///
     /// # Errors
-    /// [`EncodeError::BufferTooSmall`] if `out` cannot hold the fixed part.
+    /// Fails with [`EncodeError::BufferTooSmall`] if `out` cannot hold the fixed part.
     pub fn new(out: &'a mut [u8], report: &Report) -> Result<Self, EncodeError> {
         let mut writer = Writer::new(out);
         writer.put(&report.to_bytes()?)?;
         Ok(Self { len: REPORT_BYTES, out })
     }
 
-    /// Begins the record of a stream, whose list is then pushed. A report has one record of a stream at most, which is for
-    /// the caller to see to. `None` if there is no room for it and for a list of at least one byte; nothing is written then.
+    /// Starts the record of a stream, whose list is then pushed. The caller must write at most one record per stream. `None`, without
+    /// effect, if there is no room for the record and a list of one byte.
     pub fn stream(&mut self, state: &StreamState) -> Option<StreamRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
         if room.len() < STREAM_RECORD_BYTES_MIN {
             return None;
         }
         let (head, list) = room.split_first_chunk_mut::<STREAM_HEAD_BYTES>()?;
-        // The length field of a record ends there, far above any datagram.
+        // The record's length field ends there, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - STREAM_STATE_BYTES);
         let list = RunWriter::new(list.get_mut(..list_end)?);
         let [kind, high, low, place @ ..] = head;
@@ -68,22 +68,21 @@ impl<'a> ReportWriter<'a> {
         Some(StreamRecordWriter { head, list, report_len: &mut self.len })
     }
 
-    /// Appends the record which says, for each kind of stream, the first index of which nothing has been seen. A report has
-    /// one at most. `false` if there is no room; nothing is written then.
+    /// Appends the first unseen index of each kind of stream. At most one per report. `false`, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn unseen(&mut self, first_unseen: StreamLimits) -> bool {
         self.put_record(UNSEEN, &limits_to_bytes(first_unseen))
     }
 
-    /// Appends the receiver's clock at the arrival of the highest datagram, in microseconds. A report has one at most, as of each
-    /// of the following. `false` if there is no room; nothing is written then.
+    /// Appends the receiver's clock at the arrival of the highest datagram, µs. At most one per report, as for each of the following.
+    /// `false`, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn arrival_clock(&mut self, clock_us: u32) -> bool {
         self.put_record(ARRIVAL_CLOCK, &clock_us.to_be_bytes())
     }
 
-    /// Appends earlier marks, newest first: 1 to [`MARKS_MAX`](crate::MARKS_MAX). `false` if there is no room, or if they are not
-    /// such as [`Mark`] says; nothing is written then.
+    /// Appends earlier marks, newest first: 1 to [`MARKS_MAX`](crate::MARKS_MAX). `false`, without effect, if there is no room or the marks
+    /// are invalid (see [`Mark`]).
     #[must_use = "after false nothing was written"]
     pub fn marks(&mut self, marks: &[Mark]) -> bool {
         let mut value = [0; MARKS_MAX * MARK_BYTES];
@@ -95,14 +94,14 @@ impl<'a> ReportWriter<'a> {
         Marks::read(MARKS, value).is_ok() && self.put_record(MARKS, value)
     }
 
-    /// Appends what IP packets said of congestion. `false` if there is no room; nothing is written then.
+    /// Appends the ECN counts. `false`, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn ecn(&mut self, counts: EcnCounts) -> bool {
         self.put_record(ECN, &counts.to_bytes())
     }
 
-    /// Appends the newest loss runs, as many as fit and at most [`LOSS_RUNS_MAX`](crate::LOSS_RUNS_MAX), and returns how many.
-    /// It stops at one without datagrams, which cannot be. `None` if there is no room for a record; nothing is written then.
+    /// Appends the newest loss runs, as many as fit and at most [`LOSS_RUNS_MAX`](crate::LOSS_RUNS_MAX); returns their number. Stops at an
+    /// invalid run. `None`, without effect, if there is no room for a record.
     pub fn loss_runs(&mut self, runs: impl IntoIterator<Item = LossRun>) -> Option<usize> {
         let room = self.out.get_mut(self.len..)?;
         let (head, room) = room.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
@@ -116,22 +115,22 @@ impl<'a> ReportWriter<'a> {
             written += 1;
         }
         let bytes = writer.len();
-        // 32 runs of 16 bytes at the most.
+        // At most 32 runs of 16 bytes.
         let [high, low] = (bytes as u16).to_be_bytes();
         *head = [LOSS_RUNS, high, low];
         self.len += RECORD_HEADER_BYTES + bytes;
         Some(written)
     }
 
-    /// Begins the record of messages, whose states from this id on are then pushed. `None` if there is no room for it and for a
-    /// list of at least one byte; nothing is written then.
+    /// Starts the record of messages, whose states from this id on are then pushed. `None`, without effect, if there is no room for the
+    /// record and a list of one byte.
     pub fn messages(&mut self, first_id: u32) -> Option<MessagesRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
         let (head, list) = room.split_first_chunk_mut::<{ RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES }>()?;
-        // The length field of a record ends there, far above any datagram.
+        // The record's length field ends there, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - MESSAGES_HEAD_BYTES);
         let list = list.get_mut(..list_end).filter(|list| !list.is_empty())?;
-        // Length and proof are known at the end.
+        // Length and proof are known only at the end.
         let [kind, high, low, a, b, c, d, _proof @ ..] = head;
         [*kind, *high, *low] = [MESSAGES, 0, 0];
         [*a, *b, *c, *d] = first_id.to_be_bytes();
@@ -151,7 +150,7 @@ impl<'a> ReportWriter<'a> {
         written.is_ok()
     }
 
-    /// Bytes which further records may take.
+    /// Bytes left for further records.
     #[must_use]
     pub const fn room_bytes(&self) -> usize {
         self.out.len() - self.len
@@ -167,34 +166,34 @@ impl<'a> ReportWriter<'a> {
 impl StreamRecordWriter<'_> {
     /// Appends the state of the next block or blocks; a run that continues the last one is merged into it.
     ///
-    /// `false` means: stop, nothing more will be written to this list. Either the buffer is full, and of a long run the list
-    /// then holds the part which fitted; or `missing` is not between 1 and [`MISSING_MAX`](super::MISSING_MAX), and nothing
-    /// was written.
+    /// `false` means that nothing more will be written to this list. Either the buffer is full, and a long run was written in part; or
+    /// `missing` is not between 1 and [`MISSING_MAX`](super::MISSING_MAX), and nothing was written.
     #[must_use = "after false nothing more is written"]
+    #[inline] // as it only passes on to a function with several callers
     pub fn push(&mut self, run: Run) -> bool {
         self.list.push(run)
     }
 
-    /// Replaces the record's [`proof_listed`](StreamState::proof_listed), now that the list is known: with the proofs of those
-    /// complete blocks for which [`push`](Self::push) has returned true, each pushed as a run of its own.
+    /// Sets the record's [`proof_listed`](StreamState::proof_listed) once the list is complete: the proofs of those complete blocks, each
+    /// pushed as a separate run, for which [`push`](Self::push) returned true.
     pub const fn set_proof_listed(&mut self, proof_listed: u32) {
         let [.., a, b, c, d] = &mut *self.head;
         [*a, *b, *c, *d] = proof_listed.to_be_bytes();
     }
 
-    /// Makes the record part of the report. One that is dropped instead is not.
+    /// Makes the record part of the report; a dropped record is discarded.
     pub fn finish(self) {
         let bytes = self.list.len();
         let [_, high, low, ..] = self.head;
-        // The list was given no more room than fits into the field.
+        // The list was limited to the range of the field.
         [*high, *low] = ((STREAM_STATE_BYTES + bytes) as u16).to_be_bytes();
         *self.report_len += STREAM_HEAD_BYTES + bytes;
     }
 }
 
 impl MessagesRecordWriter<'_> {
-    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means
-    /// that the buffer is full: nothing more will be written, and of a long run the list holds the part which fitted.
+    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means that the
+    /// buffer is full: nothing more will be written, and a long run was written in part.
     #[must_use = "after false nothing more is written"]
     pub fn push(&mut self, run: MessageRun<'_>) -> bool {
         match run {
@@ -204,8 +203,7 @@ impl MessagesRecordWriter<'_> {
         }
     }
 
-    /// Makes the record part of the report, with the proof of what has been pushed. Without a message it would say nothing, and
-    /// is left out, as one that is dropped is.
+    /// Makes the record part of the report, with the proof of the pushed states. An empty record is discarded, as a dropped one is.
     pub fn finish(self, proof: u32) {
         let bytes = self.list.len();
         if bytes == 0 {
@@ -213,7 +211,7 @@ impl MessagesRecordWriter<'_> {
         }
         let [_, high, low, _, _, _, _, proof_place @ ..] = self.head;
         *proof_place = proof.to_be_bytes();
-        // The list was given no more room than fits into the field.
+        // The list was limited to the range of the field.
         [*high, *low] = ((MESSAGES_HEAD_BYTES + bytes) as u16).to_be_bytes();
         *self.report_len += RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES + bytes;
     }

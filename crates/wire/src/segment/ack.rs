@@ -1,94 +1,94 @@
-//! ACK: a family of small segments which S1 tells apart.
+//! ACK: a family of small segments, distinguished by S1.
 
 use super::Fields;
 use crate::draft::Trailer;
 use crate::{DecodeError, Features, Flags, StreamId};
 
-/// Acknowledges or ends something, or keeps a connection or a path alive.
+/// Small control segment: an acknowledgement, an end, a keep-alive, or a path check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ack {
-    /// Shows that its sender is there, and asks for a report.
+    /// Keep-alive, which requests a report.
     KeepAlive {
-        /// The stream which the report should name.
+        /// Stream to be reported.
         stream: StreamId,
     },
     /// Acknowledges a FIN.
     OfFin {
-        /// The stream of the FIN.
+        /// Stream of the FIN.
         stream: StreamId,
-        /// The FIN's: one past the last block.
+        /// End stated by the FIN: one past the last block.
         end: u32,
-        /// Proof of all blocks before that; 0 in connections without proofs.
+        /// Proof of all blocks before the end; 0 in connections without proofs.
         proof: u32,
     },
-    /// Acknowledges a SYNACK: the handshake is done.
+    /// Acknowledges a SYNACK, which completes the handshake.
     OfSynAck {
         /// Number of the SYNACK.
         echo: u32,
     },
-    /// Asks whether the peer receives at the address which this goes to.
+    /// Asks whether the peer receives at the destination address.
     PathChallenge {
-        /// Unpredictable to others.
+        /// Token unpredictable to others.
         token: u64,
     },
-    /// Proves that its sender receives where the challenge went.
+    /// Proves that its sender received the challenge at its address.
     PathResponse {
         /// The token of the challenge.
         token: u64,
     },
-    /// Gives up the sender's half of a stream: what the peer lacks of it will not come.
+    /// Abandons the sender's half of a stream: missing data will not be sent.
     ResetStream {
-        /// The stream.
+        /// Stream being reset.
         stream: StreamId,
         /// The application's reason.
         error: u32,
-        /// One past the last block which was begun.
+        /// One past the last block that was started.
         end: u32,
     },
     /// Acknowledges a [`ResetStream`](Self::ResetStream).
     OfReset {
         /// The reset stream.
         stream: StreamId,
-        /// Data datagrams of it which were not in vain, distinct, modulo 2³².
+        /// Distinct useful data datagrams of the stream, modulo 2³².
         served: u32,
     },
-    /// Asks the peer to give up its half of a stream.
+    /// Asks the peer to abandon its half of a stream.
     StopSending {
-        /// The stream.
+        /// Stream to be abandoned.
         stream: StreamId,
         /// The application's reason.
         error: u32,
     },
-    /// Asks whether the path carries datagrams of this one's size, to which zeros in its payload pad it. Of the feature
+    /// Probes whether the path carries datagrams of this size, reached by zero padding in the payload. Belongs to the feature
     /// [`PATH_PROBES`](Features::PATH_PROBES).
     PathProbe,
-    /// Answers a [`PathProbe`](Self::PathProbe): it has arrived. Of the same feature.
+    /// Confirms the arrival of a [`PathProbe`](Self::PathProbe); same feature.
     OfPathProbe {
         /// Number of the probe's datagram.
         echo: u32,
     },
-    /// Has the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in the clear;
-    /// the payload tells it from [`KeepAlive`](Self::KeepAlive).
+    /// Carries the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in plaintext; the payload
+    /// distinguishes it from [`KeepAlive`](Self::KeepAlive).
     Noise,
-    /// Answers what is about a stream of which its sender keeps nothing any more: both halves have ended.
+    /// Answers segments of a stream whose state was deleted: both halves have ended.
     Gone {
-        /// The stream.
+        /// Deleted stream.
         stream: StreamId,
     },
-    /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question from that
-    /// peer's [`ResetTicket`](Self::ResetTicket), padded. Always in the clear: a peer that has lost the session has lost its keys.
+    /// Asks a silent peer whether it has lost the session. The payload is the query from that peer's [`ResetTicket`](Self::ResetTicket),
+    /// padded. Always in plaintext: a peer that lost the session has lost its keys.
     SessionQuery {
-        /// The connection id of the asking side, to which the answer goes.
+        /// Connection id of the asking side, for the answer.
         from: u32,
     },
-    /// Tells the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): what to ask if this side falls silent. Only where it is
-    /// sealed does it mean anything.
+    /// Gives the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): the query to send if this side falls silent.
+    /// Meaningful only if encrypted.
     ResetTicket,
     /// Acknowledges a [`ResetTicket`](Self::ResetTicket).
     OfResetTicket,
 }
 
-/// Bytes of the payload of [`Ack::ResetTicket`]: a question of 16, and the token of 16 that answers it.
+/// Payload length of [`Ack::ResetTicket`]: a query of 16 bytes, and the token of 16 that answers it.
 pub const RESET_TICKET_BYTES: usize = 32;
 
 const KEEP_ALIVE: u32 = 0;
@@ -127,7 +127,7 @@ impl Ack {
         Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
     }
 
-    /// [`StreamId::FIRST`] also for what belongs to no stream.
+    /// Stream of the segment; [`StreamId::FIRST`] if it belongs to none.
     const fn stream(self) -> StreamId {
         match self {
             Self::KeepAlive { stream }
@@ -159,7 +159,7 @@ impl Ack {
         let Fields { block_id, s1, s2, stream, .. } = fields;
         let token = u64::from(block_id) << 32 | u64::from(s2);
         match s1 {
-            // A Noise message is never sealed, and never empty.
+            // A Noise message is never encrypted and never empty.
             KEEP_ALIVE if trailer == Trailer::Crc && !payload.is_empty() => {
                 fields.without_stream().map(|_| Self::Noise)
             }
@@ -184,7 +184,7 @@ impl Ack {
     }
 }
 
-/// Padding is zeros (as in RFC 9000 §19.1): anything else would say something that nobody reads.
+/// Checks that padding is zero (as in RFC 9000 §19.1).
 fn check_padding(payload: &[u8]) -> Result<(), DecodeError> {
     match payload.iter().find(|byte| **byte != 0) {
         None => Ok(()),

@@ -1,20 +1,20 @@
-//! Data: one encoding symbol of one block.
+//! Data segment: one encoding symbol of one block.
 
 use super::Fields;
 use crate::{BlockInfo, DecodeError, Features, Flags, Fragment, StreamId};
 
-/// Carries an encoding symbol, or a part of one, which is the payload.
+/// Carries an encoding symbol, or a part of one, as the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// The symbol's stream.
+    /// Stream of the symbol.
     pub stream: StreamId,
-    /// The symbol's block.
+    /// Block of the symbol.
     pub block_id: u32,
     /// Encoding symbol id: 0 to K−1 are the source symbols in order, higher ones repair symbols.
     pub esi: u32,
-    /// The block's shape, the same in all of its segments. Encoding clamps it as [`BlockInfo::to_s2`] does.
+    /// Shape of the block, equal in all of its segments. Encoding clamps it, see [`BlockInfo::to_s2`].
     pub block: BlockInfo,
-    /// Part of the symbol in the payload: the whole of it unless the session has chosen the feature.
+    /// Part of the symbol in the payload: the whole symbol unless the session uses the feature.
     pub fragment: Fragment,
 }
 

@@ -1,4 +1,4 @@
-//! Fields of all modern segments, whatever their kind.
+//! Fields common to all modern segments.
 
 use crate::Ports;
 
@@ -7,23 +7,23 @@ use crate::Ports;
 pub struct Envelope {
     /// Content of the two port fields.
     pub address: Address,
-    /// The datagram's number, its low 32 bits.
+    /// Low 32 bits of the datagram's number.
     pub number: u32,
-    /// The epoch of the key which will seal the segment; `None` in connections without keys, where it ends with a CRC.
+    /// Epoch of the sealing key; `None` in plaintext connections, where the segment ends with a CRC.
     pub seal: Option<KeyEpoch>,
 }
 
 /// The two port fields of a modern segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A SYN carries the ports of the two applications.
+    /// Application ports, in a SYN.
     Ports(Ports),
-    /// Every other segment carries the id which its receiver chose.
+    /// Connection id chosen by the receiver, in every other segment.
     Connection(u32),
 }
 
 impl Address {
-    /// The two fields as they lie in the header, big endian.
+    /// Both fields as in the header, big endian.
     pub(crate) const fn to_word(self) -> u32 {
         match self {
             Self::Ports(ports) => ports.to_word(),
@@ -32,12 +32,12 @@ impl Address {
     }
 }
 
-/// A key epoch as in the header: the two lowest bits of its number.
+/// Key epoch as in the header: the two lowest bits of its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyEpoch(u8);
 
 impl KeyEpoch {
-    /// The bits which stand for this epoch.
+    /// Bits that represent this epoch.
     #[must_use]
     pub const fn of(epoch: u64) -> Self {
         Self((epoch & 3) as u8)

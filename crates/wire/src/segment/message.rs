@@ -1,15 +1,15 @@
-//! A symbol of a message, or of several together: a unit of bytes which is worth nothing after its lifetime.
+//! Symbol of one or several messages: units of bytes that are worthless after their lifetime.
 
 use super::Fields;
 use crate::bytes::Reader;
 use crate::sizes::{MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES};
 use crate::{BlockInfo, DecodeError, Flags, StreamId};
 
-/// Carries an encoding symbol of a message, or of several neighbouring ones, which is the payload. Of the feature
-/// [`MESSAGES`](crate::Features::MESSAGES); `spec/wire-format.md` §5 has the fields. Times are the sender's when it sent this.
+/// Carries an encoding symbol of one or several neighbouring messages as the payload. Belongs to the feature
+/// [`MESSAGES`](crate::Features::MESSAGES); `spec/wire-format.md` §5 defines the fields. Times are the sender's at departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The message, or the first of several. Ids do not wrap.
+    /// Id of the message, or of the first of several. Ids do not wrap.
     pub id: u32,
     /// Encoding symbol id, below [`MESSAGE_SYMBOLS_MAX`]: the source symbols in order, then repair symbols.
     pub esi: u32,
@@ -23,26 +23,25 @@ pub struct Message {
     pub lifetime_us: u32,
 }
 
-/// Messages that a message segment's symbol is computed from.
+/// Messages that a symbol is computed from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coverage {
     /// One message.
     One(MessageInfo),
-    /// Several: the symbol is a repair symbol over all of their source symbols.
+    /// Several messages: a repair symbol over all of their source symbols.
     Several(MessageGroup),
 }
 
-/// Shape of a message, the same in all segments of its own. Encoding moves a value outside of its range to the nearest one
-/// that the field can hold.
+/// Shape of a message, equal in all of its own segments. Encoding clamps values out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageInfo {
-    /// Source symbols, 1 to [`BlockInfo::K_MAX`], and no more than it has bytes; an empty one has one symbol.
+    /// Number of source symbols, 1 to [`BlockInfo::K_MAX`], at most its bytes; an empty message has one symbol.
     pub k: u16,
-    /// Bytes of the message, 0 to [`MESSAGE_BYTES_MAX`].
+    /// Length of the message, 0 to [`MESSAGE_BYTES_MAX`].
     pub length_bytes: u32,
 }
 
-/// Neighbouring messages which a repair symbol covers.
+/// Neighbouring messages that a repair symbol covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageGroup {
     /// Number of messages from the first one's id on, at least 2.
@@ -57,7 +56,7 @@ const LENGTH_MASK: u32 = BlockInfo::LENGTH_BYTES_MAX;
 const SPARE: u32 = 0x1F;
 
 impl Message {
-    /// The lifetime of a message that is worth something however late it comes.
+    /// Lifetime of a reliable message.
     pub const LIFETIME_UNLIMITED: u32 = u32::MAX;
 
     pub(super) fn fields(self) -> Fields {
@@ -68,7 +67,7 @@ impl Message {
         Fields { flags: Flags::MESSAGE, block_id: self.id, s1: self.esi, s2, stream: StreamId::FIRST }
     }
 
-    /// Writes what stands behind the header; returns how many bytes.
+    /// Encodes the words after the header; returns their length.
     pub(super) fn write_words(self, out: &mut [u8]) -> usize {
         let (group, bytes) = match self.coverage {
             Coverage::One(_) => (0, MESSAGE_WORDS_BYTES),
@@ -83,7 +82,7 @@ impl Message {
         bytes
     }
 
-    /// Reads a segment which has the bit of messages, and these bytes between header and payload.
+    /// Decodes a segment with the message bit, and these bytes between header and payload.
     #[cold]
     pub(super) fn read(fields: Fields, words: &[u8]) -> Result<Self, DecodeError> {
         let Fields { flags, block_id, s1, s2, .. } = fields;
@@ -106,10 +105,10 @@ impl Message {
         message.check().map(|()| message)
     }
 
-    /// Checks the fields as a receiver does, which drops segments that fail.
+    /// Checks the fields as a receiver does, which drops invalid segments.
     ///
     /// # Errors
-    /// [`DecodeError::MessageField`] for the first field which is out of its range, or which contradicts another.
+    /// Fails with [`DecodeError::MessageField`] for the first field that is out of range or contradicts another.
     pub fn check(&self) -> Result<(), DecodeError> {
         let refuse = |field, value| Err(DecodeError::MessageField { field, value });
         if self.esi >= MESSAGE_SYMBOLS_MAX {
@@ -144,7 +143,7 @@ impl Message {
 }
 
 impl MessageInfo {
-    /// The S2 field: K−1 and the length where a block has them ([`BlockInfo`]), and five bits of zero.
+    /// Encodes into S2: K−1 and the length as in [`BlockInfo`], and five zero bits.
     fn to_s2(self) -> u32 {
         let k_minus_1 = u32::from(self.k.clamp(1, BlockInfo::K_MAX)) - 1;
         k_minus_1 << K_SHIFT | self.length_bytes.min(MESSAGE_BYTES_MAX) << LENGTH_SHIFT

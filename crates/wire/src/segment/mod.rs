@@ -1,12 +1,11 @@
-//! Segments of the modern profile, by what they mean. The mapping to header fields is in `spec/wire-format.md` §5;
-//! each kind's is in a file of its own.
+//! Segments of the modern profile, by meaning. `spec/wire-format.md` §5 maps them to header fields; each kind has its own file.
 //!
-//! Sending: [`Segment::begin`] writes the header, the caller writes the payload where the [`Draft`] says, and
-//! [`Draft::finish`] completes the datagram or hands it over to be sealed.
+//! Sending: [`Segment::begin`] writes the header, the caller writes the payload into the [`Draft`], and [`Draft::finish`] completes the
+//! datagram or returns it to be sealed.
 //!
 //! Receiving: [`Unverified::connection_id`](crate::Unverified::connection_id) routes the datagram, and
-//! [`Unverified::read`](crate::Unverified::read) reads its header, once. What that returns, [`Clear`] or [`Sealed`], turns the datagram
-//! into a [`Received`] when it is known to be genuine.
+//! [`Unverified::read`](crate::Unverified::read) reads its header once. The result, [`Clear`] or [`Sealed`], turns the verified datagram
+//! into a [`Received`].
 
 mod ack;
 mod data;
@@ -36,7 +35,7 @@ use crate::{DecodeError, Features, Flags, StreamId};
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
-    /// Asks for a connection.
+    /// Requests a connection.
     Syn(Syn),
     /// Answers a SYN.
     SynAck(SynAck),
@@ -48,13 +47,13 @@ pub enum Segment {
     Report(ReportHeader),
     /// The end of a stream.
     Fin(Fin),
-    /// An acknowledgement, or one of its relatives.
+    /// Acknowledgement, or another small control segment.
     Ack(Ack),
     /// The end of a connection.
     Reset(Reset),
 }
 
-/// The header fields which a kind of segment gives a meaning to.
+/// Header fields with a meaning in a kind of segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fields {
     /// Flags without SEC.
@@ -62,13 +61,13 @@ struct Fields {
     block_id: u32,
     s1: u32,
     s2: u32,
-    /// [`StreamId::FIRST`] also for what belongs to no stream: neither has an id on the wire.
+    /// Stream of the segment; [`StreamId::FIRST`] also without one: neither has an id on the wire.
     stream: StreamId,
 }
 
 impl Segment {
-    /// Writes header, stream id and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
-    /// the buffer has room. SYN, SYNACK, [`Ack::Noise`] and [`Ack::SessionQuery`] stay in the clear whatever the envelope says.
+    /// Writes header, stream id and options to the front of `out`. Infallible: each value has the range of its field, and the buffer has
+    /// room. SYN, SYNACK, [`Ack::Noise`] and [`Ack::SessionQuery`] stay in plaintext whatever the envelope states.
     #[inline]
     pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
         let seal = envelope.seal.filter(|_| self.can_be_sealed());
@@ -78,13 +77,13 @@ impl Segment {
         Draft::new(out, payload_start, trailer_bytes, trailer)
     }
 
-    /// As [`begin`](Self::begin), for a segment which will not be sealed whatever it is.
+    /// Writes the front as [`begin`](Self::begin) does, for a segment that is sent in plaintext in any case.
     pub fn begin_clear<'a>(&self, address: Address, number: u32, out: &'a mut DatagramBuffer) -> Draft<'a, Crc> {
         let payload_start = self.write_header(address, number, None, out);
         Draft::new(out, payload_start, CRC_BYTES, Crc)
     }
 
-    /// Returns where the payload starts.
+    /// Writes the header; returns the payload's offset.
     #[inline]
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2, stream } = self.fields();
@@ -118,14 +117,14 @@ impl Segment {
         }
     }
 
-    /// True if it is sealed in connections with keys. Segments that carry a Noise message, or may, come before the keys, and a query is
-    /// for a peer that has none any more (`spec/security.md` \[seal-1\]).
+    /// True if the segment is encrypted in connections with keys. Segments that may carry a Noise message precede the keys, and a query
+    /// goes to a peer that has lost them (`spec/security.md` \[seal-1\]).
     #[must_use]
     pub const fn can_be_sealed(&self) -> bool {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise | Ack::SessionQuery { .. }))
     }
 
-    /// Features that the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).
+    /// Features that the segment requires: without them its receiver drops it (`spec/protocol.md` \[open-40\]).
     #[must_use]
     #[inline]
     pub const fn needs(&self) -> Features {
@@ -137,8 +136,7 @@ impl Segment {
         }
     }
 
-    /// Writes what stands between header and payload and is no stream id; returns how many bytes. Apart from what nearly every
-    /// segment takes.
+    /// Writes words between header and payload other than a stream id; returns their length. Outside the hot path.
     #[cold]
     fn write_extension(&self, out: &mut DatagramBuffer) -> usize {
         let (_, out) = out.split_at_mut(HEADER_BYTES);
@@ -153,7 +151,7 @@ impl Segment {
         SynOptions::BYTES
     }
 
-    /// The segment of `datagram`, whose header is in the clear, and which has this payload.
+    /// Decodes a plaintext segment of `datagram` with this payload.
     #[inline]
     fn read_clear(raw: &RawHeader, datagram: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
         match raw.header.flags {
@@ -163,17 +161,17 @@ impl Segment {
         }
     }
 
-    /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
+    /// Decodes a segment whose payload was encrypted; SYN, SYNACK and Noise messages never are.
     #[inline]
     fn read_sealed(raw: &RawHeader, head: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
         Self::read_extended(raw, head, payload, Trailer::Tag)
     }
 
-    /// `head` begins with the header and what stands behind it.
+    /// Decodes a segment; `head` begins with the header and the words after it.
     #[inline]
     fn read_extended(raw: &RawHeader, head: &[u8], payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match raw.extension()? {
-            // Nearly all are data, and stay in registers here.
+            // Most segments are data, and stay in registers here.
             Extension::Stream(stream) => match raw.header.flags.without(Flags::SEC) {
                 Flags::NONE => Data::read(Fields::of(raw, stream)).map(Self::Data),
                 _ => Self::read(Fields::of(raw, stream), payload, trailer),
@@ -185,7 +183,7 @@ impl Segment {
         }
     }
 
-    /// A segment other than data, and without words of a message.
+    /// Decodes a segment other than data and messages.
     #[inline(never)]
     fn read(fields: Fields, payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match fields.flags {

@@ -1,27 +1,26 @@
-//! A received modern datagram, from the first look at its header to the segment which it carries.
+//! Received modern datagram, from its header to the decoded segment.
 
 use super::ack::SESSION_QUERY;
 use super::{KeyEpoch, Segment};
 use crate::header::RawHeader;
 use crate::{DecodeError, Flags, HEADER_BYTES, Ports};
 
-/// A segment which is known to be genuine, as far as its protection goes.
+/// Verified segment: its CRC or tag is correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
     /// The decoded segment.
     pub segment: Segment,
-    /// The datagram's number, its low 32 bits.
+    /// Low 32 bits of the datagram's number.
     pub number: u32,
-    /// Bytes behind header and options, without CRC or tag.
+    /// Bytes after header and options, without CRC or tag.
     pub payload: &'a [u8],
 }
 
-/// The header of a modern datagram in the clear. Good for routing; nothing of it is verified.
+/// Unverified header of a modern plaintext datagram, for routing.
 #[derive(Clone, Copy, Debug)]
 pub struct Clear(pub(crate) RawHeader);
 
-/// The header of a modern datagram which is sealed. Good for routing and for the choice of a key; nothing of it is
-/// verified.
+/// Unverified header of a modern encrypted datagram, for routing and the choice of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed(pub(crate) RawHeader);
 
@@ -38,36 +37,35 @@ impl Clear {
         self.0.header.flags == Flags::RST
     }
 
-    /// True if it asks for the existence of the session at its receiver.
+    /// True if it asks whether its receiver still has the session.
     #[must_use]
     pub fn is_session_query(&self) -> bool {
         self.0.header.flags == Flags::ACK && self.0.header.s1 == SESSION_QUERY
     }
 
-    /// Ports of the two applications, if it is a SYN.
+    /// Application ports of a SYN.
     #[must_use]
     pub const fn ports(&self) -> Ports {
         Ports::from_word(self.0.header.connection_id())
     }
 
-    /// The connection which it is for, unless it is a SYN.
+    /// Connection id of a segment other than SYN.
     #[must_use]
     pub const fn connection_id(&self) -> u32 {
         self.0.header.connection_id()
     }
 
-    /// The options of `datagram`, a SYN or SYNACK whose header this is, as they came, padding included: a handshake's prologue
-    /// has them
+    /// Raw options of `datagram`, a SYN or SYNACK with this header, including padding: they are part of the handshake's prologue
     /// (`spec/security.md` \[noise-4\]).
     #[must_use]
     pub fn option_bytes<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         datagram.get(HEADER_BYTES..self.0.data_offset_bytes).unwrap_or_default()
     }
 
-    /// Verifies the CRC of `datagram`, whose header this is, and reads the segment.
+    /// Verifies the CRC of `datagram`, whose header this is, and decodes the segment.
     ///
     /// # Errors
-    /// The first thing found wrong; see [`DecodeError`]. The segment is read after the CRC was verified.
+    /// Returns the first fault; see [`DecodeError`]. The segment is decoded after the CRC was verified.
     #[inline]
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         let end = self.0.verify_crc(datagram)?;
@@ -78,29 +76,29 @@ impl Clear {
 }
 
 impl Sealed {
-    /// The connection which it is for.
+    /// Connection id of the segment.
     #[must_use]
     pub const fn connection_id(&self) -> u32 {
         self.0.header.connection_id()
     }
 
-    /// The datagram's number, its low 32 bits.
+    /// Low 32 bits of the datagram's number.
     #[must_use]
     pub const fn number(&self) -> u32 {
         self.0.header.s3
     }
 
-    /// The epoch of the key which sealed it.
+    /// Epoch of the sealing key.
     #[must_use]
     pub const fn epoch(&self) -> KeyEpoch {
         KeyEpoch::of(self.0.header.epoch as u64)
     }
 
-    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, the header and what stands behind it,
-    /// and the sealed bytes, tag included.
+    /// Splits `datagram`, whose header this is, into the tag's associated data (the header and the words after it) and the sealed bytes,
+    /// including the tag.
     ///
     /// # Errors
-    /// The segment is invalid even before it is opened: a checksum, options, or the stream id 0.
+    /// Fails if the segment is invalid before decryption: a checksum, options, or stream id 0.
     #[inline]
     pub fn split<'a>(&self, datagram: &'a mut [u8]) -> Result<(&'a [u8], &'a mut [u8]), DecodeError> {
         self.0.check_no_checksum()?;
@@ -112,11 +110,10 @@ impl Sealed {
         }
     }
 
-    /// Reads the segment, whose payload has been opened by the key of its connection; `head` is what
-    /// [`split`](Self::split) has returned before the sealed bytes.
+    /// Decodes the segment, whose payload has been decrypted; `head` is the associated data returned by [`split`](Self::split).
     ///
     /// # Errors
-    /// If there is no such segment, although its sender has sealed it.
+    /// Fails if no such segment exists, although its sender has sealed it.
     #[inline]
     pub fn opened<'a>(&self, head: &[u8], payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         Ok(Received { segment: Segment::read_sealed(&self.0, head, payload)?, number: self.0.header.s3, payload })

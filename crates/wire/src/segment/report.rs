@@ -1,12 +1,12 @@
-//! Feedback: the header of a report.
+//! Feedback segment: the header of a report.
 
 use super::Fields;
 use crate::{Flags, StreamId};
 
-/// Precedes a feedback report, which is the payload ([`feedback`](crate::feedback)).
+/// Precedes a feedback report in the payload ([`feedback`](crate::feedback)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReportHeader {
-    /// Capacity of the receiving system's socket buffer, KiB; 0 if that is not told.
+    /// Capacity of the receiver's socket buffer, KiB; 0 if unknown.
     pub receive_queue_kib: u32,
 }
 

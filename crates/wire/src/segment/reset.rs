@@ -1,32 +1,32 @@
-//! RST: ends a connection, or an attempt at one.
+//! RST: resets a connection, or refuses one.
 
 use super::Fields;
 use crate::{Flags, StreamId};
 
-/// Ends a connection at once.
+/// Resets a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reset {
     /// The reason.
     pub reason: ResetReason,
 }
 
-/// Reasons to reset or refuse a connection (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
+/// Reason to reset or refuse a connection (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetReason {
-    /// No reason: 0, and every number without a meaning yet.
+    /// No reason: 0, and every unassigned number.
     Unspecified,
     /// The initiator's static key is not admitted.
     NotAdmitted,
     /// The acceptor cannot read the initiator's first Noise message.
     CannotRead,
-    /// The application has ended the session.
+    /// The application aborted the session.
     Application {
         /// Error code for the peer's application.
         error: u32,
     },
-    /// The path carries no packets of the least size that is used.
+    /// The path does not carry packets of the minimum size.
     PathTooNarrow,
-    /// The sender has lost the session, if the payload is the token that proves it. In the clear.
+    /// The sender has lost the session, provided the payload is the token that proves it. In plaintext.
     SessionUnknown,
 }
 

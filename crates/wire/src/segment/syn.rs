@@ -1,45 +1,44 @@
-//! SYN and SYNACK: the two segments which open a connection.
+//! SYN and SYNACK: the two segments that open a connection.
 
 use super::Fields;
 use crate::options::Options;
 use crate::{Features, Flags, Profile, StreamId, SymbolSize};
 
-/// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
+/// Requests a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Syn {
-    /// Options that are asked for; `None` if one of them is missing.
+    /// Requested options; `None` if one is missing.
     pub options: Option<SynOptions>,
 }
 
 /// Answers a [`Syn`]. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynAck {
-    /// Number of the SYN's newest copy; 0 in sealed connections, where the Noise message has it.
+    /// Number of the SYN's newest copy; 0 in encrypted connections, where the Noise message states it.
     pub echo: u32,
-    /// Options that are agreed to; `None` in sealed connections, or if one of them is missing.
+    /// Accepted options; `None` in encrypted connections, or if one is missing.
     pub options: Option<SynOptions>,
 }
 
-/// The options of a modern SYN: options 1 to 4 and 6 of `spec/wire-format.md` §4, the profile being what the header says.
-/// Values of another version or code are read, so that such a peer can be answered.
+/// Options of a modern SYN: options 1 to 4 and 6 of `spec/wire-format.md` §4, the profile equal to the header's. Other versions and codes
+/// decode, so that such a peer can be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynOptions {
     /// Version of the protocol: [`VERSION`](crate::VERSION).
     pub version: u8,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved.
     pub code: u8,
-    /// The largest encoding symbol.
+    /// Maximum size of an encoding symbol.
     pub symbol_size: SymbolSize,
-    /// The features that the sender offers (SYN) or has chosen (SYNACK): none if the option is absent.
+    /// Features that the sender offers (SYN) or has chosen (SYNACK); none if the option is absent.
     pub features: Features,
 }
 
 impl SynOptions {
-    /// Bytes between header and payload which these options take, padding included.
+    /// Length of these options between header and payload, including padding.
     pub const BYTES: usize = 20;
 
-    /// The options as they lie in the datagram, padding included. A handshake's prologue has them, too
-    /// (`spec/security.md` \[noise-4\]).
+    /// Encoded options, including padding. They are part of the handshake's prologue too (`spec/security.md` \[noise-4\]).
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         let [size_high, size_low] = self.symbol_size.bytes().to_be_bytes();
@@ -53,7 +52,7 @@ impl SynOptions {
         else {
             return None;
         };
-        // A peer of version 1 has no such option, and is to be read, so that it can be answered.
+        // A peer of version 1 lacks this option, but must be read to be answered.
         let features = features.unwrap_or_default();
         Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)?, features })
     }

@@ -1,13 +1,13 @@
-//! Any bytes as the payload of a feedback segment.
+//! Fuzz body: arbitrary bytes as the payload of a feedback segment.
 
 use dfcp_wire::feedback::{MessageRun, Record, Records, ReportWriter, Run, StreamState, decode};
 
-/// Panics if the decoder does, or if report and records do not survive being encoded and decoded again.
+/// Panics if the decoder does, or if report and records change in a round trip.
 pub(crate) fn run(data: &[u8]) {
     let Ok((report, records)) = decode(data) else {
         return;
     };
-    // A record which says nothing of its blocks is shorter than what the writer wants room for.
+    // A record without block states is shorter than the room that the writer requires.
     let mut out = vec![0; data.len() + 1];
     let mut writer = ReportWriter::new(&mut out, &report).expect("the input held a report");
     for record in records.clone() {
@@ -42,7 +42,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(told(records_again), told(records));
 }
 
-/// Contents of records: the streams with their runs, and the others as they print.
+/// Contents of records: streams with their runs, and the others as debug text.
 fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), String>> {
     records
         .map(|record| match record {
@@ -57,7 +57,7 @@ fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), String>> {
         .collect()
 }
 
-/// Adjacent runs of the same kind as one.
+/// Merges adjacent runs of the same kind.
 fn merged_messages<'a>(runs: impl Iterator<Item = MessageRun<'a>>) -> Vec<MessageRun<'a>> {
     let mut merged: Vec<MessageRun<'_>> = Vec::new();
     for run in runs {
@@ -70,7 +70,7 @@ fn merged_messages<'a>(runs: impl Iterator<Item = MessageRun<'a>>) -> Vec<Messag
     merged
 }
 
-/// Adjacent runs of the same kind as one.
+/// Merges adjacent runs of the same kind.
 fn merged(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     let mut merged: Vec<Run> = Vec::new();
     for run in runs {

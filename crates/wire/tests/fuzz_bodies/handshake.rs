@@ -1,8 +1,8 @@
-//! Any bytes as the payload of a modern SYN or SYNACK.
+//! Fuzz body: arbitrary bytes as the payload of a modern SYN or SYNACK.
 
 use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
 
-/// Panics if the decoder does, or if the parameters do not survive being encoded and decoded again.
+/// Panics if the decoder does, or if the parameters change in a round trip.
 pub(crate) fn run(data: &[u8]) {
     if let Ok(parameters) = Parameters::decode(data) {
         let mut out = [0; PARAMETERS_BYTES];

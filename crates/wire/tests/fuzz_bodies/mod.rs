@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets in `fuzz/fuzz_targets/wire_*.rs`, one file each. `properties.rs` runs them over
-//! arbitrary and over mutated valid bytes, so that they are exercised where libFuzzer is not at hand.
+//! Bodies of the fuzz targets in `fuzz/fuzz_targets/wire_*.rs`, one file each. `properties.rs` runs them over arbitrary and mutated valid
+//! bytes, so that they are exercised without libFuzzer.
 
 pub(crate) mod feedback;
 pub(crate) mod handshake;

@@ -1,10 +1,10 @@
-//! Any bytes as the options of a segment. The first byte chooses the profile and the kind.
+//! Fuzz body: arbitrary bytes as the options of a segment. The first byte chooses the profile and the kind.
 
 use super::typed;
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::{Flags, OPTIONS_BYTES_MAX, Profile};
 
-/// Panics if a decoder does, or if the options do not survive being encoded and decoded again.
+/// Panics if a decoder does, or if the options change in a round trip.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, area)) = data.split_first() else {
         return;

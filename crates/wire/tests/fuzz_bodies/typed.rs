@@ -1,12 +1,12 @@
-//! Any bytes as a datagram: what is read survives being written and read again.
+//! Fuzz body: arbitrary bytes as a datagram; decoded segments survive a round trip.
 
 use dfcp_wire::segment::{Address, Clear, Envelope, Received, Sealed};
 use dfcp_wire::{DATAGRAM_BYTES_MAX, DecodeError, Finished, Outline, TAG_BYTES, Unverified, classic};
 
-/// Panics if a decoder does, or if one of the above does not hold.
+/// Panics if a decoder does, or if a property fails.
 pub(crate) fn run(datagram: &[u8]) {
     let outline = Outline::of(datagram);
-    // A refused datagram has been tried: it must not panic, and that is all.
+    // A refused datagram must only not panic.
     let read = match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => check_classic(header, datagram),
         Ok(Unverified::Clear(header)) => check_clear(header, datagram),
@@ -49,7 +49,7 @@ fn check_clear(header: Clear, datagram: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Takes the sealed bytes for the payload.
+/// Checks an encrypted datagram, taking the sealed bytes as the payload.
 fn check_sealed(header: Sealed, datagram: &[u8]) -> Result<(), DecodeError> {
     let mut copy = datagram.to_vec();
     let (head, sealed) = header.split(&mut copy)?;

@@ -1,4 +1,4 @@
-//! Times at which something happens to a path, as command lines say them.
+//! Timed events of a path, in command-line syntax.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::units;
 
-/// An outage.
+/// Outage of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutageArg {
-    /// Its beginning.
+    /// Start of the outage, from the beginning of the run.
     pub start: Duration,
-    /// Its length.
+    /// Length of the outage.
     pub length: Duration,
 }
 

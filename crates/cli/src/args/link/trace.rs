@@ -1,4 +1,4 @@
-//! Files of recorded rates.
+//! Delivery trace files.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow, ensure};
 use dfcp_netem::{DeliveryTrace, TRACE_TEXT_BYTES_MAX};
 
-/// Reads a trace.
+/// Reads a delivery trace.
 ///
 /// # Errors
-/// The file cannot be read, or has something else in it.
+/// Fails if the file cannot be read or is no delivery trace.
 pub(super) fn read_trace(path: &Path) -> anyhow::Result<DeliveryTrace> {
     let shown = path.display();
     let mut text = String::new();

@@ -10,7 +10,7 @@ use crate::key_log::line::Line;
 const TO_INITIATOR: u32 = 0x0102_0304;
 const TO_RESPONDER: u32 = 0xA1A2_A3A4;
 
-/// A connection's two ends.
+/// Both ends of a connection.
 fn established() -> (Established, Established) {
     let key = PreSharedKey::from_bytes(&[5; 32]);
     let (mut message, mut payload) = ([0; 1500], [0; 1500]);
@@ -25,7 +25,7 @@ fn established() -> (Established, Established) {
     (initiator.finish().unwrap(), responder)
 }
 
-/// Keys that open, and the initiator's keys that seal.
+/// Key ring that decrypts, and the initiator's keys that encrypt.
 fn ring_and_sealer() -> (KeyRing, SealKeys) {
     let (initiator, _) = established();
     let [from_initiator, from_responder] = initiator.danger_traffic_secrets().map(|secret| *secret);
@@ -42,7 +42,7 @@ fn ring_and_sealer() -> (KeyRing, SealKeys) {
     (ring, initiator.into_keys(Cipher::Aes128Gcm).0)
 }
 
-/// A sealed keep-alive of the initiator's, or data with this payload: sealed, and as it is when it is opened.
+/// Encrypted keep-alive of the initiator, or data with this payload: as sent, and as decrypted.
 fn datagram(keys: &mut SealKeys, number: u32, payload: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut header = Vec::new();
     for word in [TO_RESPONDER, 7, 3, 0x6820_0000, 0x0100_0000, number] {
@@ -53,7 +53,7 @@ fn datagram(keys: &mut SealKeys, number: u32, payload: &[u8]) -> (Vec<u8>, Vec<u
     ([&header[..], &sealed, &tag].concat(), [&header[..], payload, &OPENED_MARK].concat())
 }
 
-/// A packet of IPv4 with its UDP checksum.
+/// IPv4 packet with its UDP checksum.
 fn packet(payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() + 8) as u16;
     let mut udp = [&[0x9C, 0x40, 0x11, 0x51][..], &length.to_be_bytes(), &[0, 0], payload].concat();
@@ -64,7 +64,7 @@ fn packet(payload: &[u8]) -> Vec<u8> {
     [&[0x45, 0][..], &total.to_be_bytes(), &[0, 0, 0, 0, 64, 17, 0, 0], &addresses, &udp].concat()
 }
 
-/// The sum that a right checksum makes 0xFFFF.
+/// Sum over the datagram; 0xFFFF if the checksum is correct.
 fn checked(addresses: &[u8], udp: &[u8]) -> u16 {
     let words = [sum(addresses), 17, udp.len() as u16, sum(udp)];
     fold(words.iter().map(|&word| u64::from(word)).sum())
@@ -107,7 +107,7 @@ fn without_a_checksum_there_is_none_afterwards() {
 #[test]
 fn several_datagrams_in_one_packet_are_opened_each() {
     let (mut ring, mut keys) = ring_and_sealer();
-    // One number was skipped, and some were lost.
+    // One number is skipped, and some are lost.
     let numbers = (0..10).chain(11..20).chain(50..61);
     let all: Vec<_> = numbers.map(|number| datagram(&mut keys, number, &[9; 1200])).collect();
     let last = datagram(&mut keys, 61, b"short");
@@ -117,7 +117,7 @@ fn several_datagrams_in_one_packet_are_opened_each() {
     assert_eq!(after[28..], plain.concat());
     assert_eq!(counts, Counts { opened: 31, ..Counts::default() });
     assert_eq!(checked(&after[12..20], &after[20..]), 0xFFFF);
-    // With a snap length the first ones are whole.
+    // A snap length leaves the first ones whole.
     let (after, counts) = opened(&mut ring, &before[..28 + 3 * 1240 + 100], before.len());
     assert_eq!(counts, Counts { opened: 3, truncated: 1, ..Counts::default() });
     assert_eq!(after[28 + 3 * 1240..], before[28 + 3 * 1240..28 + 3 * 1240 + 100]);
@@ -149,7 +149,7 @@ fn what_stays_closed_is_unchanged_and_counted_by_cause() {
         let (after, counts) = opened(&mut ring, kept, before.len());
         assert_eq!((&after[..], counts), (kept, expected));
     }
-    // The genuine one opens after all of that.
+    // The genuine datagram still decrypts.
     let before = packet(&sealed);
     assert_eq!(opened(&mut ring, &before, before.len()).1.opened, 1);
 }

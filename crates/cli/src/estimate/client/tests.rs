@@ -1,4 +1,4 @@
-//! Server and client over loopback. Waits are bounded only so that a failure ends.
+//! Server and client over loopback. Timeouts only end a failing test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server at a port of its own, and what it tells.
+/// Server on its own port, and its events.
 async fn server(config: ServerConfig) -> (SocketAddr, mpsc::UnboundedReceiver<Event>) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (address, (tell, events)) = (socket.local_addr().unwrap(), mpsc::unbounded_channel());
@@ -77,7 +77,7 @@ async fn refusals_and_failures_say_what_to_do() {
     let gone = run(address, 10, &|| bail!("the interface is gone")).await;
     assert_eq!(gone, "the interface is gone");
     if cfg!(target_os = "linux") {
-        // A port that was just closed.
+        // This port has just been closed.
         let closed = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         assert!(run(closed, 10, &|| Ok(0)).await.contains("nothing listens there"));
     }

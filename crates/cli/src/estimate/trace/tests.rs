@@ -10,8 +10,8 @@ use clap::Parser;
 
 const RATE_BPS: u64 = 4_000_000;
 
-/// A capture of `seconds`, made behind a bottleneck of 4 Mbit/s: test packets of 60 bytes every 100 ms to 10.2.0.1:9000, and from 2 s on
-/// every 3 s a page of 400 kB, by four connections of CUBIC, whose queue is 12 to 27 ms long meanwhile.
+/// Capture of `seconds` behind a bottleneck of 4 Mbit/s. Test packets of 60 bytes go to 10.2.0.1:9000 every 100 ms; from 2 s on, every 3 s,
+/// four CUBIC connections carry a page of 400 kB, with a queue of 12 to 27 ms meanwhile.
 pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     let mut simulation = Simulation::new(7, None);
     let access = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_millis(10));
@@ -44,7 +44,7 @@ pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     (capture.finish().unwrap(), kept)
 }
 
-/// Arguments, as parsed from a command line.
+/// Arguments parsed from a command line.
 fn args(more: &[&str]) -> TraceArgs {
     let cli = Cli::try_parse_from([&["dfcp", "estimate", "trace", "file"], more].concat()).unwrap();
     match cli.command {
@@ -74,7 +74,7 @@ fn the_rate_of_a_simulated_bottleneck_is_found_in_its_capture() {
 
 #[test]
 fn only_the_user_s_traffic_counts() {
-    // Without --to, the user is the address that test packets go to, which gets nothing else.
+    // Without --to, the user is the destination of the test packets, which receives nothing else.
     let (bytes, _) = simulated(20);
     let (figures, _) = figures(&bytes[..], &args(&["--probes", "10.2.0.1:9000", "--threshold", "10ms"])).unwrap();
     let json = figures.to_json();
@@ -105,7 +105,7 @@ fn times_that_do_not_go_together_are_refused() {
     assert!(error.to_string().contains("gap is 50ms"), "{error}");
 }
 
-/// A capture of raw IP in pcap format: UDP from port 9 to 10.0.0.2:7, each with its time in µs, payload and length on the wire.
+/// Raw-IP capture in pcap format: UDP from port 9 to 10.0.0.2:7; each packet has a time in µs, a payload and a length on the wire.
 fn pcap(packets: &[(u64, Vec<u8>, u16)]) -> Vec<u8> {
     let mut file = [0xA1B2_C3D4_u32.to_le_bytes(), [2, 0, 4, 0], [0; 4], [0; 4], [0xFF; 4], [101, 0, 0, 0]].concat();
     for (at_us, payload, wire_bytes) in packets {
@@ -121,7 +121,7 @@ fn pcap(packets: &[(u64, Vec<u8>, u16)]) -> Vec<u8> {
     file
 }
 
-/// A test packet of ours, sent `number` intervals of 20 ms after 5 s, and its arrival.
+/// DFCP test packet, sent `number` intervals of 20 ms after 5 s, with its arrival time.
 fn own(session: u64, number: u32, at_ms: u64) -> (u64, Vec<u8>, u16) {
     let sent = Time::from_ms(5_000 + 20 * u64::from(number));
     let probe = Answer::Probe(ProbeDatagram { session, number, interval_us: 20_000, sent });
@@ -130,8 +130,8 @@ fn own(session: u64, number: u32, at_ms: u64) -> (u64, Vec<u8>, u16) {
 
 #[test]
 fn own_test_packets_are_recognised_with_their_interval_and_numbers() {
-    // 20 ms apart, and late by 30 ms from number 4 to 6; 5 is lost. Between the arrivals of 4 and 6, 5000 bytes come in 40 ms: with the
-    // 60 of number 6, 1.012 Mbit/s.
+    // Packets 4 to 6 are late by 30 ms, and 5 is lost. Between the arrivals of 4 and 6, 5000 bytes arrive in 40 ms: with the 60 of number
+    // 6, 1.012 Mbit/s.
     let packets = [
         own(1, 0, 100),
         own(1, 1, 120),
@@ -158,7 +158,7 @@ fn own_test_packets_are_recognised_with_their_interval_and_numbers() {
 
 #[test]
 fn a_client_that_called_again_begins_a_new_model_and_others_count_as_traffic() {
-    // The second session's numbers begin anew, 400 ms later.
+    // The second session starts 400 ms later, with numbers from 0.
     let sessions = |second: u64| -> Vec<_> {
         let first = (0..5).map(|number| own(1, number, 100 + 20 * u64::from(number)));
         first.chain((0..5).map(|number| own(second, number, 600 + 20 * u64::from(number)))).collect()

@@ -1,4 +1,4 @@
-//! State of both directions, which the reader and the writer of the first stream share.
+//! State of both directions, shared by the reader and the writer of the first stream.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ use crate::perf::sink::Shared;
 use crate::perf::source::Progress;
 use crate::perf::{Measured, Side};
 
-/// Knowledge of this side about both directions.
+/// State of both directions, as this side knows it.
 pub(super) struct Account<'a, T> {
     pub(super) handle: &'a Handle<T>,
     pub(super) request: &'a Request,
     pub(super) side: Side,
     pub(super) started: Instant,
-    /// This side's data.
+    /// Progress of this side's data.
     pub(super) progress: Arc<Progress>,
-    /// The peer's data.
+    /// Count of the peer's data.
     pub(super) tally: Arc<Shared>,
-    /// The peer has sent END.
+    /// Signals that the peer has sent END.
     pub(super) ended: Notify,
-    /// One of the directions has come to its end, so that there is something to tell.
+    /// Signals that a direction has ended and a report is due.
     pub(super) changed: Notify,
     counts: Mutex<Counts>,
     counted: Notify,
@@ -37,15 +37,15 @@ pub(super) struct Account<'a, T> {
 
 /// Counts of the two receiving sides.
 struct Counts {
-    /// The peer's, of this side's data.
+    /// Peer's latest count of this side's data.
     heard: Count,
     heard_at: Instant,
-    /// This side's last one, of the peer's data.
+    /// Last count of the peer's data that this side sent.
     told: Option<Count>,
 }
 
 impl<'a, T: Transport> Account<'a, T> {
-    /// Nothing is sent and nothing has come.
+    /// Creates the state before any data is sent or received.
     pub(super) fn new(handle: &'a Handle<T>, request: &'a Request, side: Side) -> Self {
         let started = Instant::now();
         Self {
@@ -66,10 +66,10 @@ impl<'a, T: Transport> Account<'a, T> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a count of the peer; true if it is the final one.
+    /// Processes a count of the peer; true if it is the final one.
     ///
     /// # Errors
-    /// The peer cannot have counted this.
+    /// Fails if the count is impossible.
     pub(super) fn hear(&self, count: Count) -> Result<bool, ProtocolError> {
         let mut counts = self.counts();
         self.progress.check(&count, counts.heard.bytes, self.request)?;
@@ -82,13 +82,13 @@ impl<'a, T: Transport> Account<'a, T> {
         Ok(is_final)
     }
 
-    /// The moment by which the peer's next count must be there. A peer that goes on counting for ever is no better than a silent one.
+    /// Deadline of the peer's next count, and of its final one: a peer that counts for ever is treated as silent.
     pub(super) fn count_due(&self) -> Instant {
         let last = self.started + self.request.duration + PERF_OVERTIME_MAX + RECEIVER_SILENCE_MAX;
         last.min(self.counts().heard_at + RECEIVER_SILENCE_MAX)
     }
 
-    /// The peer has this side's final count.
+    /// Records this side's final count as sent.
     pub(super) fn told(&self, count: Count) {
         self.counts().told = Some(count);
         self.counted.notify_one();
@@ -101,7 +101,7 @@ impl<'a, T: Transport> Account<'a, T> {
         }
     }
 
-    /// All that is known now.
+    /// Current results of both directions.
     pub(super) fn so_far(&self) -> Both {
         let now = Instant::now();
         let counts = self.counts();
@@ -113,7 +113,7 @@ impl<'a, T: Transport> Account<'a, T> {
         Both::new(self.side, sent, Measured { silence, ..measured(&count, tally.path) })
     }
 
-    /// Both directions to their ends; `None` before both are counted.
+    /// Final results of both directions; `None` before both are counted.
     pub(super) fn total(&self) -> Option<Both> {
         let counts = self.counts();
         let (heard, told) = (counts.heard, counts.told?);

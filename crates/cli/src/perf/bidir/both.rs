@@ -1,18 +1,18 @@
-//! The figures of both directions.
+//! Results of both directions.
 
 use crate::perf::{Measured, Side};
 
-/// Both directions of a measurement, so far or at its end. Both sides call them the same.
+/// Results of both directions, so far or final; both sides use the same names.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Both {
-    /// Data which the client sends.
+    /// Data from the client to the server.
     pub to_server: Measured,
-    /// Data which the server sends.
+    /// Data from the server to the client.
     pub to_client: Measured,
 }
 
 impl Both {
-    /// Figures of a side that has sent and received this.
+    /// Results at a `side` that has sent and received this.
     pub(super) fn new(side: Side, sent: Measured, received: Measured) -> Self {
         match side {
             Side::Client => Self { to_server: sent, to_client: received },

@@ -1,4 +1,4 @@
-//! The first stream of a measurement in both directions: counts, figures and ends, which every other stream is measured by.
+//! First stream of a bidirectional measurement: counts, statistics and end markers.
 
 use std::sync::atomic::Ordering;
 
@@ -17,10 +17,10 @@ use crate::path_frame::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
 use crate::session_error::SessionError;
 
-/// Takes in what the peer tells, up to the end of its direction.
+/// Processes the peer's reports until its direction ends.
 ///
 /// # Errors
-/// The connection broke, or the peer left the protocol or does not count any more.
+/// Fails if the connection breaks, or the peer violates the protocol or stops counting.
 pub(super) async fn hear<T: Transport>(
     account: &Account<'_, T>,
     mut reader: BufReader<Handle<T>>,
@@ -30,7 +30,7 @@ pub(super) async fn hear<T: Transport>(
     let mut body = Vec::new();
     while !(is_counted && is_ended) {
         let next = read_frame(&mut reader, &mut body);
-        // Behind its last count, a peer may have nothing to say until its data ends. Silence is noticed where the data is.
+        // After its last count, a peer may be silent here until its data ends. The data streams detect silence.
         let frame =
             if is_counted { next.await } else { timeout_at(account.count_due(), next).await.map_err(silent)? };
         match frame?.ok_or(SessionError::PeerClosed)? {
@@ -53,11 +53,11 @@ pub(super) async fn hear<T: Transport>(
     Ok(())
 }
 
-/// Tells the peer what has come of its data, every report interval and finally, and when this side's data has ended; then closes this direction.
-/// A server adds its figures of the path. `on_counts` hears both directions each time.
+/// Reports the count of the peer's data every interval and at the end, and the end of this side's data; then closes this direction. A
+/// server adds its path statistics. `on_counts` receives both directions each time.
 ///
 /// # Errors
-/// The connection broke.
+/// Fails if the connection breaks.
 pub(super) async fn tell<T: Transport>(
     account: &Account<'_, T>,
     mut on_counts: impl FnMut(&Both),
@@ -97,7 +97,7 @@ pub(super) async fn tell<T: Transport>(
         }
         on_counts(&account.so_far());
     }
-    // The peer has its answers or is gone: how the close fares changes nothing here.
+    // The peer has its answers or is gone: the result of the close changes nothing.
     if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
         tracing::debug!("the connection was not closed in order");
     }

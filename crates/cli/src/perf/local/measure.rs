@@ -1,4 +1,4 @@
-//! One measurement: a connection from this program to itself, which carries as much as it can.
+//! One measurement: a loopback connection at full load.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::limits::PERF_LOCAL_OVERTIME_MAX;
 use crate::perf::Measured;
 use crate::units::{human_bytes, human_rate};
 
-/// Longest run of a connection before it is measured: until both ends have their buffers and the rate is steady. A short
-/// measurement gets a quarter of its duration.
+/// Longest warm-up of a connection: until both ends have their buffers and the rate is steady. A short measurement gets a quarter of its
+/// duration.
 const LEAD_IN_MAX: Duration = Duration::from_millis(500);
 
 /// Protection of the measured connection.
@@ -31,31 +31,31 @@ pub(super) enum Protection {
     Plaintext,
 }
 
-/// Figures of one measurement.
+/// Result of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     /// Protection of the connection.
     pub(super) protection: Protection,
     /// Number of the round, from 1.
     pub(super) round: u32,
-    /// Bytes which the receiving end read, and what the sending end sent meanwhile, without the lead-in and the close.
+    /// Bytes read by the receiving end, and the sender's statistics over the same time, without warm-up and close.
     pub(super) measured: Measured,
-    /// CPU time which this program used meanwhile, its own and the system's; `None` where the system does not say.
+    /// CPU time of this process over the same time, user and system; `None` if unavailable.
     pub(super) cpu: Option<Duration>,
 }
 
 impl Figures {
-    /// Data datagrams sent.
+    /// Number of data datagrams sent.
     pub(super) fn data_datagrams(&self) -> u64 {
         self.measured.path.map_or(0, |path| path.data_datagrams.total())
     }
 
-    /// Those among them which are no source symbols, for whatever reason they were sent.
+    /// Number of data datagrams that are not source symbols.
     pub(super) fn repair_datagrams(&self) -> u64 {
         self.measured.path.map_or(0, |path| path.data_datagrams.total().saturating_sub(path.data_datagrams.source))
     }
 
-    /// CPU time of both ends for a data datagram, ns.
+    /// CPU time of both ends per data datagram, ns.
     pub(super) fn cpu_ns_per_datagram(&self) -> Option<f64> {
         let datagrams = self.data_datagrams();
         self.cpu.filter(|_| datagrams > 0).map(|cpu| cpu.as_secs_f64() * 1e9 / datagrams as f64)
@@ -72,10 +72,10 @@ impl Figures {
     }
 }
 
-/// The cipher which two ends like us agree on.
+/// Cipher that two ends with this configuration negotiate.
 ///
 /// # Errors
-/// There is no connection.
+/// Fails if no connection can be opened.
 pub(super) async fn negotiated(ciphers: Ciphers) -> anyhow::Result<Cipher> {
     let (near, far) = timeout(PERF_LOCAL_OVERTIME_MAX, connect(Some(ciphers))).await.context(STALLED)??;
     let identity = near.identity().context("the connection to this machine is not encrypted as asked; report this")?;
@@ -84,10 +84,10 @@ pub(super) async fn negotiated(ciphers: Ciphers) -> anyhow::Result<Cipher> {
     Ok(identity.cipher)
 }
 
-/// Sends for `duration` after a lead-in. `on_progress` hears the goodput so far, bit/s.
+/// Sends for `duration` after a warm-up. `on_progress` receives the goodput so far, bit/s.
 ///
 /// # Errors
-/// There is no connection, it broke or stalled, or something else arrived than was sent.
+/// Fails if the connection cannot be opened, breaks, stalls, or delivers other bytes than were sent.
 pub(super) async fn measure(
     protection: Protection,
     round: u32,
@@ -111,7 +111,7 @@ pub(super) async fn measure(
 
 const STALLED: &str = "a connection of this machine to itself stalled; try again when it is less busy";
 
-/// The two ends of a connection over loopback, each of which knows the other's key; `None` leaves it plaintext.
+/// Connects two ends over loopback that know each other's keys; `None` means plaintext.
 async fn connect(ciphers: Option<Ciphers>) -> anyhow::Result<(Stream, Stream)> {
     let (listening, connecting) = configs(ciphers)?;
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), listening)
@@ -142,7 +142,7 @@ fn configs(ciphers: Option<Ciphers>) -> anyhow::Result<(Config, Config)> {
     Ok((sealed(accepting, near), sealed(opening, far)))
 }
 
-/// Carries data from `near` to `far`, to the end, which both confirm; gives the moments between which it is measured.
+/// Sends data from `near` to `far` and closes orderly; returns the states at the start and the end of the measured time.
 async fn transfer(
     mut near: Stream,
     far: Stream,
@@ -163,13 +163,13 @@ async fn transfer(
         "{} bytes were sent and {arrived_bytes} arrived, which must not be; report this",
         sent.bytes
     );
-    // Both have everything: neither needs TIME_WAIT, whose sockets and buffers would outlive many measurements.
+    // Both ends are done: skip TIME_WAIT, whose sockets and buffers would outlive many measurements.
     near.abort();
     far.abort();
     Ok((sent.begin, sent.end))
 }
 
-/// Bytes of the sending end, and the moments between which it sent them.
+/// Sender's states at the start and the end of the measured time, and its bytes.
 struct Sent {
     bytes: u64,
     begin: Moment,
@@ -199,7 +199,7 @@ async fn send(
         stream.write_all(&chunk).await?;
         bytes += chunk.len() as u64;
         let now = Instant::now();
-        // However short the time and busy the machine: something must have happened for there to be figures.
+        // However slow the machine, at least one block must have been sent.
         if now >= begin.at + duration {
             let end = Moment::now(stream, arrived_bytes);
             if end.arrived_bytes > begin.arrived_bytes
@@ -230,7 +230,7 @@ async fn receive(mut stream: Stream, arrived_bytes: Arc<AtomicU64>) -> std::io::
     Ok(stream)
 }
 
-/// All counters at one time.
+/// Snapshot of all counters.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     at: Instant,
@@ -261,7 +261,7 @@ impl Moment {
     }
 }
 
-/// CPU time which all threads of this program have used, in it and in the system on its behalf.
+/// CPU time used by all threads of this process, user and system.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "freebsd"))]
 fn process_cpu() -> Option<Duration> {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok()

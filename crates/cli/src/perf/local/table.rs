@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::measure::{Figures, Protection};
 use crate::args::PerfLocalArgs;
 
-/// Shares of repair which differ by more make a comparison unequal: a repair datagram costs more than a source datagram,
-/// at both ends.
+/// Difference of repair shares above which two results are not comparable: a repair datagram costs more than a source datagram, at both
+/// ends.
 const REPAIR_DIFFERENCE_MAX: f64 = 0.01;
 
-/// A figure over the rounds.
+/// Median and range of a value over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Spread {
     median: f64,
@@ -19,7 +19,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// `None` of no values. The median of an even number is the mean of the middle two.
+    /// Statistics of the values; `None` if there are none. The median of an even number is the mean of the middle two.
     fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -29,7 +29,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// The median, and the range if there was more than one round.
+    /// Text of the median, with the range if there was more than one round.
     fn describe(this: Option<Self>, rounds: usize, show: impl Fn(f64) -> String) -> String {
         match this {
             None => "-".to_owned(),
@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// The quotients encrypted by plaintext, one of each round and together.
+/// Ratios of encrypted to plaintext, per round and overall.
 #[derive(Debug, Clone, PartialEq)]
 struct Ratio {
     rounds: Vec<f64>,
@@ -47,7 +47,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// `None` unless every round has both.
+    /// Ratios of two series; `None` unless every round has both.
     fn of(sealed: &[f64], plaintext: &[f64]) -> Option<Self> {
         let is_complete = sealed.len() == plaintext.len() && plaintext.iter().all(|value| *value > 0.0);
         let rounds: Vec<_> = sealed.iter().zip(plaintext).map(|(sealed, plaintext)| sealed / plaintext).collect();
@@ -62,7 +62,7 @@ impl Ratio {
     }
 }
 
-/// All rounds of one protection.
+/// Results of all rounds with one protection.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Summary {
     protection: Protection,
@@ -160,7 +160,7 @@ fn cpus_ns(measured: &[Figures], protection: Protection) -> Vec<f64> {
     rounds_of(measured, protection).filter_map(Figures::cpu_ns_per_datagram).collect()
 }
 
-/// One for each protection: plaintext, to which the others are compared, and those in the order of their first measurement.
+/// Summaries per protection: plaintext first, as the baseline, then the ciphers in order of measurement.
 pub(super) fn summaries(measured: &[Figures]) -> Vec<Summary> {
     let mut protections = vec![Protection::Plaintext];
     for figures in measured {
@@ -174,7 +174,7 @@ pub(super) fn summaries(measured: &[Figures]) -> Vec<Summary> {
 const COLUMNS: [&str; 8] =
     ["protection", "goodput, Mbit/s", "CPU, ns/datagram", "datagrams", "repair", "waste", "goodput ratio", "CPU ratio"];
 
-/// One line for each protection under one of heads, in aligned columns.
+/// Text table with one line per protection, in aligned columns.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let rows: Vec<_> = [COLUMNS.map(str::to_owned)].into_iter().chain(summaries.iter().map(Summary::row)).collect();
     let widths: [usize; COLUMNS.len()] =
@@ -186,7 +186,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Legend of the figures, and their limits: one line each.
+/// Legend and caveats, one line each.
 pub(super) fn notes(summaries: &[Summary]) -> String {
     let mut lines: Vec<_> = [
         "Medians over the rounds, and their range. Everything counts both ends together: encoding and decoding, encrypting",
@@ -214,7 +214,7 @@ pub(super) fn notes(summaries: &[Summary]) -> String {
     lines.join("\n")
 }
 
-/// Every measurement and the summaries, as one object. Figures that the system does not tell are null.
+/// JSON of every measurement and the summaries. Unavailable values are null.
 pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summary]) -> Value {
     json!({
         "duration_s": args.duration.as_secs_f64(), "rounds": args.rounds,
@@ -223,7 +223,7 @@ pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summ
     })
 }
 
-/// The fields which `perf client` has, too, have its names.
+/// Fields shared with `perf client` have the same names.
 fn measurement(figures: &Figures) -> Value {
     let Figures { protection, round, measured, cpu } = figures;
     json!({

@@ -11,8 +11,7 @@ use crate::perf::Measured;
 
 const SEALED: Protection = Protection::Sealed(Cipher::Aes128Gcm);
 
-/// One second which brought `bytes` with `datagrams`, of which a tenth was wasted, and plaintext a fifth was
-/// repair.
+/// Result of one second that delivered `bytes` in `datagrams`; repair is a tenth, with plaintext a fifth.
 fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: Option<Duration>) -> Figures {
     let path = PathSample {
         data_datagrams: match protection {
@@ -34,8 +33,7 @@ fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: 
     }
 }
 
-/// Rounds of 1, 2 and 4 GB/s plaintext, at 1000 ns each; sealed at a half, three quarters and a quarter of that, at twice
-/// the CPU time or as given.
+/// Rounds of 1, 2 and 4 GB/s plaintext, at 1000 ns each; encrypted at 1/2, 3/4 and 1/4 of that, at twice the CPU time or as given.
 fn three_rounds(sealed_cpu: Option<Duration>) -> Vec<Figures> {
     let rounds = [(1, 1_000, 500), (2, 2_000, 1_500), (3, 4_000, 1_000)];
     let measured = rounds.into_iter().flat_map(|(round, plaintext_mb, sealed_mb)| {
@@ -61,7 +59,7 @@ fn ratios_are_those_of_the_rounds_not_of_the_medians() {
     let json = json(&three_rounds(Some(Duration::from_secs(2))));
     let [plaintext, sealed] = &json["summary"].as_array().unwrap()[..] else { panic!("not two: {json}") };
     assert_eq!((&plaintext["protection"], &sealed["protection"]), (&"plaintext".into(), &"AES-128-GCM".into()));
-    // The medians' own quotient is a half: 8 by 16 Gbit/s.
+    // The ratio of the medians alone would be a half: 8 by 16 Gbit/s.
     assert_eq!(
         (plaintext["goodput_bps"]["median"].as_f64(), sealed["goodput_bps"]["median"].as_f64()),
         (Some(16e9), Some(8e9))

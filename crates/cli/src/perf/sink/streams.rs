@@ -1,4 +1,4 @@
-//! Data which comes over streams beside the first one.
+//! Data received on streams besides the first one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::path_frame::decode_path;
 use crate::perf::unexpected;
 use crate::session_error::SessionError;
 
-/// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
+/// Counts the data of these streams until each has ended, and reads the first stream's frames up to END.
 pub(super) async fn absorb<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     beside: &dyn Streams,
@@ -32,8 +32,7 @@ pub(super) async fn absorb<T: Transport>(
             counted?;
             timeout(SENDER_SILENCE_MAX, told).await.map_err(silent)??;
         }
-        // Silence is noticed on the data's streams: the first stream may have nothing to say for as long as the measurement
-        // takes.
+        // Data streams detect silence; the first stream may be silent for the whole measurement.
         told = &mut told => {
             told?;
             counted.await?;
@@ -54,16 +53,16 @@ async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Sh
     }
 }
 
-/// Accepts this many streams, and counts what comes over them until each has ended.
+/// Accepts this many streams and counts their data until each has ended.
 ///
 /// # Errors
-/// The connection broke, a stream was reset, or the peer opens too few or too many.
+/// Fails if the connection breaks, a stream is reset, or the peer opens too few or too many.
 pub(in crate::perf) async fn count_all(
     beside: &dyn Streams,
     streams: u16,
     tally: &Arc<Shared>,
 ) -> Result<(), SessionError> {
-    // Dropped with this future, they read no more.
+    // Dropping this future stops their reading.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
         let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;
@@ -85,7 +84,7 @@ pub(in crate::perf) async fn count_all(
     }
 }
 
-/// All bytes of the stream are data.
+/// Counts one stream, whose bytes are all data.
 async fn count(mut stream: RecvStream, tally: Arc<Shared>) -> Result<(), SessionError> {
     let mut buffer = vec![0; DATA_BYTES_MAX];
     loop {

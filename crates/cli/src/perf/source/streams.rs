@@ -1,4 +1,4 @@
-//! Data which goes over streams beside the first one.
+//! Data sent on streams besides the first one.
 
 use std::io;
 use std::pin::pin;
@@ -15,11 +15,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead, write_path};
 
-/// Least that is written to a stream at once, bytes. More streams write smaller pieces, down to this size, so that all of them
-/// together overrun the end of the measurement by little.
+/// Smallest write to a stream, bytes. With more streams the writes shrink to this size, to keep the total overshoot small.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
-/// Fills the streams that `request` asks for. Once the peer has all of them, says so on the first one.
+/// Sends on the streams that `request` asks for, then announces the end on the first one.
 pub(super) async fn emit<T: Transport>(
     mut handle: Handle<T>,
     beside: &dyn Streams,
@@ -43,11 +42,10 @@ pub(super) async fn emit<T: Transport>(
     end(handle, request, progress).await
 }
 
-/// Opens the streams that `request` asks for and fills them until the peer says that the time is up or the bytes are used up, and the peer has all
-/// of it.
+/// Opens the requested streams and sends on them until the peer ends the measurement or the bytes are used up, and all is acknowledged.
 ///
 /// # Errors
-/// The connection broke, or the peer takes no streams or no more of one.
+/// Fails if the connection breaks, or the peer refuses a stream or stops reading.
 pub(in crate::perf) async fn fill_all<T: Transport>(
     handle: &Handle<T>,
     beside: &dyn Streams,
@@ -55,7 +53,7 @@ pub(in crate::perf) async fn fill_all<T: Transport>(
     progress: &Arc<Progress>,
 ) -> io::Result<()> {
     let left_bytes = Arc::new(AtomicU64::new(request.bytes_max.unwrap_or(u64::MAX)));
-    // Dropped with this future, they are reset.
+    // Dropping this future resets the streams.
     let mut filling = JoinSet::new();
     for _ in 0..request.streams {
         let stream = timeout(RECEIVER_SILENCE_MAX, beside.open()).await??;
@@ -69,7 +67,7 @@ pub(in crate::perf) async fn fill_all<T: Transport>(
     Ok(())
 }
 
-/// Writes data to one stream, as much as there is time for or as is left for all, and waits until the peer has it.
+/// Writes to one stream until the time is up or the shared bytes are used up, and waits for acknowledgement.
 async fn fill<T: Transport>(
     mut stream: SendStream,
     handle: Handle<T>,
@@ -95,7 +93,7 @@ async fn fill<T: Transport>(
     stream.shutdown().await
 }
 
-/// `most` of the bytes which are left for all streams, or fewer.
+/// Takes up to `most` of the bytes left for all streams.
 fn take(left_bytes: &AtomicU64, most: usize) -> usize {
     let before =
         left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));

@@ -1,4 +1,4 @@
-//! Measurements of both directions at the same time, and what a hostile peer can try. Peers in memory run on a paused clock.
+//! Tests: bidirectional measurements, and hostile peers in memory on a paused clock.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn a_direction_ends_before_the_other() {
     let client = runtime.block_on(async {
         let (here, there) = memory::connection_both_ways(1, 1 << 20);
         let request = Request { duration: Duration::from_secs(20), ..both(1, 1000) };
-        // The peer needs ten seconds for what takes no time here.
+        // The peer takes ten seconds for data that this side sends at once.
         let slow = async {
             let mut peer = Peer::new(there);
             peer.say(&Service::Perf.preamble()).await;
@@ -81,7 +81,7 @@ fn a_direction_ends_before_the_other() {
                 stream.write_all(&[7; 100]).await.unwrap();
                 sleep(Duration::from_secs(1)).await;
             }
-            // The end comes between two reports.
+            // The end arrives between two reports.
             stream.write_all(&[7; 100]).await.unwrap();
             sleep(Duration::from_millis(600)).await;
             stream.shutdown().await.unwrap();
@@ -127,7 +127,7 @@ fn a_busy_server_says_so_before_any_data() {
 
 const END: [u8; 9] = [kind::END, 0, 0, 0, 4, 0, 0, 0, 0];
 
-/// The end of a connection which keeps to no protocol.
+/// Peer end of a connection that violates the protocol.
 struct Peer {
     first: Memory,
     beside: Arc<dyn Streams>,
@@ -139,7 +139,7 @@ impl Peer {
         Self { first, beside }
     }
 
-    /// The victim may have ended already.
+    /// Sends bytes; ignores errors, as the victim may have ended already.
     async fn say(&mut self, bytes: &[u8]) {
         let _ = self.first.write_all(bytes).await;
     }
@@ -150,7 +150,7 @@ impl Peer {
         self.say(&bytes).await;
     }
 
-    /// Takes all of the one stream that the victim opens.
+    /// Reads all data of the victim's stream.
     async fn take(&mut self, bytes: usize) {
         let mut stream = self.beside.accept().await.unwrap();
         let mut data = Vec::new();
@@ -166,13 +166,13 @@ impl Peer {
         }
     }
 
-    /// Reads on until the victim has ended.
+    /// Reads until the victim has ended.
     async fn stay(&mut self) {
         let _ = self.first.read_to_end(&mut Vec::new()).await;
     }
 }
 
-/// Outcome, and its delay, of a side whose peer opens properly and then does this.
+/// Outcome and duration of a side whose peer opens correctly and then attacks.
 fn attacked(
     side: Side,
     request: Request,
@@ -235,7 +235,7 @@ fn a_peer_that_counts_what_cannot_be_is_not_believed() {
 #[test]
 fn an_end_is_not_counted_before_it() {
     for side in SIDES {
-        // The victim has sent all that the peer takes of it, and more follows.
+        // The peer has read its part of the data, and more follows.
         let (victim, _) = attacked(side, both(1, 1_000_000), async |peer| {
             let mut stream = peer.beside.accept().await.unwrap();
             stream.read_exact(&mut [0; 100]).await.unwrap();
@@ -273,7 +273,7 @@ fn frames_where_none_are_allowed_are_refused() {
                 peer.stay().await;
             });
             assert!(matches!(victim, Err(SessionError::Protocol(_))), "{what}, {side:?}: {victim:?}");
-            // At once, or after the time in which the peer may give a reason.
+            // Either at once, or after the grace period for the peer's reason.
             assert!(took <= Duration::from_secs(3), "{what}, {side:?}: {took:?}");
         }
     }
@@ -294,7 +294,7 @@ fn a_peer_that_opens_more_streams_than_agreed_is_refused() {
     }
 }
 
-/// With silence or an endless count on the first stream, and without its stream or with nothing on it.
+/// Cases: silence or an endless count on the first stream; no data stream, or an empty one.
 #[test]
 fn a_peer_without_data_is_not_waited_for_for_ever() {
     let request = Request { duration: Duration::from_secs(1), ..both(1, 1_000_000) };
@@ -346,7 +346,7 @@ fn a_peer_without_an_end_changes_no_count() {
             peer.take(1000).await;
             peer.hear_end().await;
             peer.count(Count { stage: Stage::Ended, bytes: 1000, elapsed_us: 1 }).await;
-            // Behind the time, nothing counts.
+            // Data after the end is not counted.
             sleep(Duration::from_secs(2)).await;
             stream.write_all(&[7; 900]).await.unwrap();
             peer.stay().await;
@@ -398,7 +398,7 @@ fn a_peer_that_says_why_it_stops_is_heard() {
     let (victim, _) = attacked(Side::Client, both(1, 1000), async |peer| {
         let mut refusal = Vec::new();
         ToSender::Refused(Failure::new(FailureCode::Stopped, "stopped")).encode(&mut refusal);
-        // The stream that breaks first is not the reason.
+        // The first broken stream is not the reported reason.
         drop(peer.beside.open().await.unwrap());
         sleep(Duration::from_millis(1)).await;
         peer.say(&refusal).await;
@@ -417,7 +417,7 @@ fn each_interval_has_a_line_for_each_direction_in_the_same_order() {
         to_server: at(to_server, 1_000_000),
         to_client: at(to_client, 1_000_000),
     };
-    // The counts of one direction come later by a round trip, and those of one interval before the other's.
+    // Counts of one direction lag by a round trip, and those of one interval precede the other's.
     let lines: Vec<_> =
         [(0.75, 1.0), (1.0, 1.0), (1.75, 2.0), (2.0, 2.0), (2.75, 3.0), (2.75, 3.0), (2.75, 4.0), (4.0, 4.0)]
             .into_iter()
@@ -452,7 +452,7 @@ fn json_has_the_figures_of_one_direction_for_each() {
     assert_eq!(of("to_server"), (vec![1000, 2000], 3000, 2.0, 12_000.0));
     assert_eq!(of("to_client"), (vec![5000, 1000], 6000, 1.5, 32_000.0));
     assert_eq!(object["to_client"]["total"]["path"]["datagrams_sent"], 7);
-    // Measurements of one direction have the same.
+    // One-way measurements print the same.
     let mut one = intervals::Intervals::default();
     one.advance(&first.to_server);
     one.finish(&end.to_server);

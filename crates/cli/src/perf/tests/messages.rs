@@ -1,4 +1,4 @@
-//! Measurements of messages. Nothing here depends on how long anything takes: what is late on a slow machine is counted as late.
+//! Tests: message measurements. Nothing depends on timing: messages late on a slow machine count as late.
 
 use dfcp::Stream;
 use dfcp_framing::messages::{Came, Request, Sent, Worth};
@@ -19,7 +19,7 @@ fn both_sides_agree_on_what_became_of_messages_in_either_direction() {
     for (reverse, bytes) in [(false, 1_316), (true, 1_316), (false, 0), (false, 262_144), (true, 9)] {
         run(async {
             let (here, there) = pair(true).await;
-            // The longest are too many for the room there is: those are unsent, and known to be.
+            // The longest messages exceed the buffer: some are counted as unsent.
             let asked = request(reverse, bytes);
             let parameters = Parameters::default();
             let (client, server) =
@@ -35,13 +35,13 @@ fn both_sides_agree_on_what_became_of_messages_in_either_direction() {
             let known = client.unsent + client.in_time + client.late + client.unread + client.lost.unwrap();
             assert_eq!(known, client.offered, "{client:?}");
             assert_eq!(client.bytes, client.in_time * u64::from(bytes));
-            // Ten seconds are enough on any machine, for what was begun.
+            // Ten seconds are enough on any machine for the started messages.
             assert!(client.in_time > 0 && client.path.is_some(), "{client:?}");
         });
     }
 }
 
-/// A server which answers a client with these frames, and reads on.
+/// Server that answers a client with these frames and keeps reading.
 async fn lie(mut stream: Stream, frames: Vec<u8>) {
     let mut answer = Service::Perf.preamble().to_vec();
     answer.extend(frames);
@@ -91,7 +91,7 @@ fn a_peer_without_messages_is_an_error_and_no_measurement_of_nothing() {
             tokio::join!(client::messages_session(here, &asked, |_| {}), server::session(there, &parameters));
         assert!(client.unwrap_err().to_string().contains("takes no messages"));
     });
-    // Nor has a connection without a session any.
+    // A connection without a session has no messages either.
     let (here, there) = duplex(10_000);
     let (asked, parameters) = (request(false, 1), Parameters::default());
     let (client, server) = run(async {

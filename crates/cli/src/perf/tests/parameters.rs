@@ -1,4 +1,4 @@
-//! Parameters of thesis table 3.2, on classic connections over loopback as the command line sets them up.
+//! Tests: parameters of thesis table 3.2, on classic connections over loopback configured by the command line.
 
 use clap::Parser;
 use dfcp::Stream;
@@ -38,7 +38,7 @@ fn client_args(server: &str, more: &[&str]) -> PerfClientArgs {
     args
 }
 
-/// One measurement over loopback, whose two ends are made as by the command line.
+/// Measures over loopback, with both ends built from command lines.
 async fn measure(server: &[&str], client: &[&str]) -> (Outcome<Measured>, Outcome<Measured>) {
     let server = server_args(server);
     let mut listener = net::listen(&server.listen, &server.path, None).await.unwrap();
@@ -58,7 +58,7 @@ async fn measure(server: &[&str], client: &[&str]) -> (Outcome<Measured>, Outcom
 
 #[test]
 fn tokens_are_what_limits_whichever_side_sends() {
-    // Two segments every 4 ms: 5.68 Mbit/s, a twentieth of the default rate.
+    // Two segments per 4 ms: 5.68 Mbit/s, a twentieth of the default rate.
     let tokens = ["--set", "inctokens=2840", "--set", "maxtokens=5680"];
     let cases = [
         (&[][..], [&["--bytes", "300000"][..], &tokens].concat()),
@@ -128,7 +128,7 @@ fn what_is_not_decoded_is_read_as_zeros() {
         let client = client_args(&listener.local_address().unwrap().to_string(), &[]);
         let (ready, readied) = oneshot::channel();
         let receive = async {
-            // As the server wraps it.
+            // Wrapped as by the server.
             let mut handle = Handle::new(Opening::new(listener.accept().await.unwrap().0));
             handle.stop_decoding().unwrap();
             ready.send(()).unwrap();
@@ -147,7 +147,7 @@ fn what_is_not_decoded_is_read_as_zeros() {
     });
 }
 
-/// A connection of the modern profile, which decodes whatever comes.
+/// Connection that, like the modern profile, always decodes.
 struct Modern(DuplexStream);
 
 impl Transport for Modern {

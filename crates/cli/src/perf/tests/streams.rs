@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use super::{client, request, run, serve};
 use crate::session_error::SessionError;
 
-/// Both ends of a connection on which each may open as many streams as a measurement can have.
+/// Connects two ends, each of which may open as many streams as a measurement can have.
 pub(super) async fn connection() -> (Stream, Stream) {
     let streams = StreamLimits { bidirectional: 0, one_way: PERF_STREAMS_MAX.into() };
     let config = Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: 200_000_000 }).with_streams(streams);
@@ -73,7 +73,7 @@ fn a_connection_without_streams_is_told_so() {
     assert!(matches!(server, Err(SessionError::Unsuited(_))), "{server:?}");
 }
 
-/// Data on the first stream, a stream that is reset, one that never comes, and one too many.
+/// Cases: data on the first stream, a reset stream, a missing stream, and one too many.
 #[test]
 fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
     for misdeed in ["data", "reset", "gone", "more"] {
@@ -104,7 +104,7 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
                         return here.read_to_end(&mut Vec::new()).await;
                     }
                     _ => {
-                        // The first stream can only end when no other is open.
+                        // The first stream can end only after the others have.
                         stream.shutdown().await?;
                         here.shutdown().await?;
                     }
@@ -112,7 +112,7 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
                 here.flush().await?;
                 here.read_to_end(&mut Vec::new()).await
             };
-            // The client may get any part of it; the server must see the fault.
+            // The client's result varies; the server must detect the fault.
             tokio::join!(serve(there), client).0
         });
         assert!(server.is_err(), "{misdeed}: {server:?}");

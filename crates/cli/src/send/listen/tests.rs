@@ -1,4 +1,4 @@
-//! Attacks on a sender that listens, by callers in memory: strangers, and peers that are admitted and misbehave.
+//! Tests: attacks on a listening sender by in-memory callers, both strangers and admitted peers.
 
 use std::fs;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::serving::tests::{Street, last_code, settle};
 /// Name and content of the secret file.
 const SECRET: &str = "of-nobody-else";
 
-/// Most bytes for a stranger: a preamble and a refusal.
+/// Limit on the bytes that a stranger may learn: a preamble and a refusal.
 const TOLD_MAX_BYTES: usize = 8 + 5 + 1 + 1024;
 
 type Outcome = JoinHandle<anyhow::Result<()>>;
 type Told = Arc<std::sync::Mutex<Vec<News>>>;
 
-/// A sender that listens, to a caller with the key of seed 1 or by what else `ways` allow.
+/// Listening sender that admits the key of seed 1, and what else `ways` allow.
 struct Listening {
     street: Street,
     sender: Outcome,
@@ -55,10 +55,10 @@ fn listening(ways: Ways) -> Listening {
     Listening { street, sender, told, disk, folder }
 }
 
-/// All that a caller reads until the sender hangs up.
+/// Everything that a caller reads until the sender closes.
 async fn all_heard(mut caller: DuplexStream) -> Vec<u8> {
     let mut heard = Vec::new();
-    // A reset is an end, too.
+    // A reset counts as an end too.
     let _ = caller.read_to_end(&mut heard).await;
     heard
 }
@@ -77,7 +77,7 @@ async fn refusal(mut caller: DuplexStream) -> Failure {
     failure
 }
 
-/// The receiver with the key of seed 1 gets the file.
+/// Checks that the receiver with the key of seed 1 gets the file.
 async fn is_served(it: Listening) {
     let friend = it.street.connect(9, 1);
     let output = it.folder.path().join("output");
@@ -104,7 +104,7 @@ async fn a_caller_that_is_not_admitted_gets_no_byte_of_a_file_and_no_name() {
         b"",
     ];
     for (host, said) in (0..).zip(says) {
-        // With a key that is not authorized.
+        // The caller's key is not authorized.
         let mut stranger = it.street.connect(host, 2);
         stranger.write_all(said).await.unwrap();
         assert_says_nothing(&all_heard(stranger).await);
@@ -142,7 +142,7 @@ async fn strangers_who_take_all_places_or_say_nothing_keep_nobody_from_being_ser
     let it = listening(ways());
     let mut held: Vec<_> = (0..UNADMITTED_MAX).map(|_| it.street.connect(1, 2)).collect();
     settle().await;
-    // Some say half of a preamble.
+    // Every second caller sends half of a preamble.
     for caller in held.iter_mut().step_by(2) {
         let _ = caller.write_all(b"DFC").await;
     }

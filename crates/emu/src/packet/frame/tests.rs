@@ -1,4 +1,4 @@
-//! Superpackets cut up and joined, against packets which are built one by one.
+//! Tests: superpackets split and joined, compared with packets built one by one.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     )
 }
 
-/// Bytes that a device is given for a run.
+/// Bytes written to a device for a run.
 fn written(run: &Run) -> Vec<u8> {
     let mut bytes = Vec::new();
     let payload = run.write(&mut bytes);
@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// Marked segments leave as packets that were sent marked, and the others unchanged, for any choice of them.
+    /// For any choice of marked segments, they leave as packets that were sent marked, and the others unchanged.
     #[test]
     fn marked_segments_leave_in_runs_of_their_own(spec in spec(), marked in proptest::collection::vec(any::<bool>(), 64)) {
         let frame = Frame::parse(&spec.superpacket()).unwrap();
@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(left, expected);
     }
 
-    /// The superpackets that leave stand for exactly the surviving packets, for any choice of lost segments.
+    /// For any choice of lost segments, the outgoing superpackets represent exactly the survivors.
     #[test]
     fn survivors_leave_in_runs_that_stand_for_them(spec in spec(), lost in proptest::collection::vec(any::<bool>(), 64)) {
         let frame = Frame::parse(&spec.superpacket()).unwrap();
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(written(&run), came);
     }
 
-    /// Anything at all, with a beginning that often leads far into the parser.
+    /// Arbitrary bytes, with a beginning that often leads deep into the parser.
     #[test]
     fn no_bytes_are_read_or_written_out_of_bounds(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
@@ -133,7 +133,7 @@ proptest! {
         exercise(&bytes);
     }
 
-    /// A true superpacket of which a few bytes are not what they should be, or which is cut off.
+    /// Valid superpacket with a few bytes changed, or truncated.
     #[test]
     fn damaged_superpackets_do_no_harm(
         spec in spec(),
@@ -167,7 +167,7 @@ proptest! {
     }
 }
 
-/// Does with a frame all that the emulator does.
+/// Exercises all operations of the emulator on a frame.
 fn exercise(bytes: &[u8]) {
     let Ok(frame) = Frame::parse(bytes) else { return };
     frame.is_link_local_multicast();
@@ -226,7 +226,7 @@ fn what_contradicts_itself_is_refused() {
     assert_eq!(Frame::parse(&single).unwrap().segments(), 1);
     single[6..8].copy_from_slice(&2000_u16.to_ne_bytes());
     assert_eq!(Frame::parse(&single), Err(Malformed::Checksum));
-    // A byte each: more segments than any kernel makes.
+    // One byte each: more segments than any kernel makes.
     let tiny = Spec { segment_bytes: 1, payload_bytes: SEGMENTS_MAX + 1, ..spec };
     assert_eq!(Frame::parse(&tiny.superpacket()), Err(Malformed::Superpacket));
 }
@@ -252,7 +252,7 @@ fn a_new_port_is_in_every_packet_with_a_checksum_that_fits() {
             }
         }
     }
-    // A UDP datagram without a checksum has none afterwards.
+    // A UDP datagram without a checksum stays without.
     let mut bytes = [vec![0; VNET_BYTES], Spec { is_udp: true, ..Spec::tcp(100, 100) }.packets()[0].clone()].concat();
     bytes[VNET_BYTES + 26..VNET_BYTES + 28].fill(0);
     let mut frame = Frame::parse(&bytes).unwrap();

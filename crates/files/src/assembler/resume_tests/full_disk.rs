@@ -1,11 +1,11 @@
-//! Disks that are full, or lose what they have taken.
+//! Tests: disks that are full, or lose written data.
 
 use dfcp_powercut::{Disk, PowerCut, missing};
 
 use super::*;
 use crate::limits::CHECKPOINT_INTERVAL;
 
-/// A disk, unless there can be none here.
+/// Test file system, if one can be mounted.
 fn disk() -> Option<(PowerCut, tempfile::TempDir)> {
     if let Some(reason) = missing() {
         std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {reason}\n").as_bytes()).unwrap();
@@ -19,7 +19,7 @@ fn flushing() -> StoreOptions {
     StoreOptions { sync: true, ..keeping() }
 }
 
-/// Offset of the file that a later session is told, bytes.
+/// Offset of the partial file that a later session is offered, bytes.
 fn left(output: &Path) -> Option<u64> {
     let greeting = Session::open(output, &alice(), flushing()).greeted();
     match &greeting[..] {
@@ -35,7 +35,7 @@ fn failure(answers: Vec<ToSender>) -> Failure {
     }
 }
 
-/// Also one that is full before anything was written down: the journal takes room as well.
+/// Includes a disk that fills before the first journal record, which takes space too.
 #[test]
 fn a_file_that_finds_the_disk_full_goes_on_when_there_is_room() {
     const FREE: usize = 500_000;
@@ -81,7 +81,7 @@ fn a_full_disk_keeps_nothing_of_a_sender_that_is_not_known_again() {
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
 }
 
-/// More than a session may store is no lack of room that goes by.
+/// Exceeding the session's limit is permanent, unlike a full disk.
 #[test]
 fn a_file_that_is_too_long_for_its_session_is_not_kept() {
     let output = tempfile::tempdir().unwrap();

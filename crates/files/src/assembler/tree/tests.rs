@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A tree as a sender finds it: the ordinals of directories with the first one behind their content, and how many entries there are.
+/// Tree of a sender: directory ordinals with the first ordinal behind their content, and the number of entries.
 fn found(shape: &[u8]) -> (BTreeMap<u32, u32>, u32) {
     let (mut ends, mut path) = (BTreeMap::new(), Vec::new());
     for (index, kind) in (0..).zip(shape) {
@@ -20,13 +20,13 @@ fn found(shape: &[u8]) -> (BTreeMap<u32, u32>, u32) {
     (ends, entries)
 }
 
-/// Settled ordinals alone, whose ranges are what matters.
+/// Settles an ordinal without directories: only the ranges matter.
 fn settle(tree: &mut Tree, index: u32) -> Result<(), ProtocolError> {
     tree.settle(index).map(|complete| assert!(complete.is_empty()))
 }
 
 proptest! {
-    /// The reference model: a set.
+    /// Model test against a set.
     #[test]
     fn ranges_are_the_set_of_what_was_settled(indices in proptest::collection::vec(0_u32..60, 0..60)) {
         let (mut tree, mut model) = (Tree::default(), std::collections::BTreeSet::new());
@@ -40,7 +40,7 @@ proptest! {
         prop_assert!(!joined);
     }
 
-    /// Whatever the order in which files come: a directory is complete exactly when it was left and all in it is settled.
+    /// Property over file orders: a directory is complete exactly when it was left and all its entries are settled.
     #[test]
     fn a_directory_is_complete_with_the_last_of_its_entries(
         shape in proptest::collection::vec(0_u8..12, 1..40),
@@ -50,7 +50,7 @@ proptest! {
         let output = tempfile::tempdir().unwrap();
         let store = crate::store::Store::open(output.path(), crate::store::StoreOptions::default()).unwrap();
         let mut changed = crate::store::Changed::default();
-        // The directories in their order, and the files at random places among them.
+        // Directories in order, with files at random places among them.
         let mut files: Vec<u32> = (0..entries).filter(|index| !ends.contains_key(index)).collect();
         let mut directories = ends.keys().copied().collect::<std::collections::VecDeque<_>>();
         let (mut random, mut path, mut tree) = (seed, Vec::<(u32, String)>::new(), Tree::default());

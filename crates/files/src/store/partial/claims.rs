@@ -1,4 +1,4 @@
-//! Bytes that the unfinished files of each sender take, or have announced, over all of its sessions.
+//! Bytes that each sender's partial files take or have announced, over all sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::Id;
 use crate::owner::Owner;
 use crate::store::too_much;
 
-/// Nothing is counted where nothing is limited.
+/// Charges per sender; without a limit nothing is counted.
 #[derive(Debug)]
 pub(super) struct Claims {
     bytes_max: Option<u64>,
@@ -19,16 +19,16 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<Id, Claim>,
-    /// The sum of each sender's.
+    /// Sum per sender.
     totals: BTreeMap<Owner, u64>,
 }
 
-/// That of one file.
+/// Charge of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct Claim {
     owner: Owner,
     bytes: u64,
-    /// True while some session of this program is writing to it.
+    /// True while a session of this program is writing the file.
     is_active: bool,
 }
 
@@ -58,17 +58,17 @@ impl Claims {
         Self { bytes_max, state: Mutex::default() }
     }
 
-    /// A file is going to take `bytes`, instead of what it took before, which is returned.
+    /// Charges `bytes` for a file; returns its previous charge.
     ///
     /// # Errors
-    /// With its sender's others these are more than it may leave.
+    /// Fails if the sender's total exceeds the limit.
     pub(super) fn claim(&self, owner: &Owner, id: &Id, bytes: u64) -> Result<Option<Claim>, Failure> {
         let Some(bytes_max) = self.bytes_max else { return Ok(None) };
         let mut state = self.state();
         let before = state.files.get(id).cloned();
         let own = before.as_ref().filter(|claim| claim.owner == *owner).map_or(0, |claim| claim.bytes);
         let others = state.totals.get(owner).copied().unwrap_or_default().saturating_sub(own);
-        // One that does not grow takes nothing more, however much that is.
+        // A file that does not grow is always permitted.
         if bytes > own && others.saturating_add(bytes) > bytes_max {
             return Err(too_much(bytes_max));
         }
@@ -76,24 +76,24 @@ impl Claims {
         Ok(before)
     }
 
-    /// As it was before [`Claims::claim`].
+    /// Restores the charge from before [`Claims::claim`].
     pub(super) fn restore(&self, id: &Id, before: Option<Claim>) {
         self.state().put(id, before);
     }
 
-    /// A file is left with `bytes`, or was found so.
+    /// Records a file that is left with `bytes`, or was found so.
     pub(super) fn leave(&self, owner: &Owner, id: &Id, bytes: u64) {
         if self.bytes_max.is_some() {
             self.state().put(id, Some(Claim { owner: owner.clone(), bytes, is_active: false }));
         }
     }
 
-    /// A file is not unfinished any more, or not there.
+    /// Removes the charge of a file that is finished or gone.
     pub(super) fn release(&self, id: &Id) {
         self.state().put(id, None);
     }
 
-    /// Sets the claims of `owner`'s files that nobody writes to: those in `found`, with their bytes, and no others.
+    /// Replaces the charges of `owner`'s inactive files by those in `found`.
     pub(super) fn found(&self, owner: &Owner, found: &BTreeMap<Id, u64>) {
         if self.bytes_max.is_none() {
             return;
@@ -141,7 +141,7 @@ mod tests {
         claims.claim(&alice(), &id("g"), 40).unwrap();
         claims.leave(&alice(), &id("g"), 10);
         claims.claim(&alice(), &id("h"), 30).unwrap();
-        // The directory is read: one was removed, one was left by another program, and one is being written to.
+        // After reading the directory: one file was removed, one was left by another program, and one is active.
         claims.found(&alice(), &BTreeMap::from([(id("i"), 5), (id("f"), 1)]));
         assert!(claims.claim(&alice(), &id("g"), 6).is_err());
         claims.claim(&alice(), &id("g"), 5).unwrap();
@@ -153,7 +153,7 @@ mod tests {
         assert!(state.files.is_empty() && state.totals.is_empty());
     }
 
-    /// The limit may have been a larger one when it was begun.
+    /// The limit may have been higher when the file began.
     #[test]
     fn a_file_of_more_than_the_limit_may_stay_as_long_as_it_is() {
         let claims = Claims::new(Some(100));

@@ -1,8 +1,8 @@
-//! Journal of a receiver about an unfinished file.
+//! Journal of a receiver about a partial file.
 //!
-//! A header, and one record each time the content has reached the disk: how much of the file is there, and the chaining values of the
-//! parts that were completed since the last record. Each ends with a check over itself and the one before, so a record that was cut, or one left from another
-//! journal, ends the journal there. A record is written after what it promises has been flushed, and never before.
+//! A header, and a record each time content has reached the disk: the length of the stored part, and chaining values of parts completed
+//! since the last record. Header and records end in a check over themselves and the previous check, so a truncated or foreign record ends
+//! the journal. A record is written only after the content it promises was flushed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,23 +16,23 @@ use crate::limits::JOURNAL_BYTES_MAX;
 use crate::owner::Owner;
 
 const MAGIC: &[u8; 8] = b"DFCPJRN1";
-/// Bytes of BLAKE3 at the end of the header and of each record.
+/// Length of the BLAKE3 check after the header and each record.
 const CHECK_BYTES: usize = 16;
 /// Longest text of an owner, bytes: a fingerprint has 50.
 const OWNER_BYTES_MAX: usize = 128;
 
 type Check = [u8; CHECK_BYTES];
 
-/// Identity of the unfinished file: sender, name, length and time.
+/// Identity of a partial file: sender, name, length and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedFile {
     /// The sender of the file.
     pub owner: Owner,
-    /// Below the output directory, as it travelled.
+    /// Name below the output directory, as received.
     pub name: Vec<u8>,
     /// Length of the whole file, bytes.
     pub len: u64,
-    /// Its modification time at the sender, seconds since 1970.
+    /// Modification time at the sender, seconds since 1970.
     pub mtime_s: i64,
     /// Nanoseconds after that second.
     pub mtime_ns: u32,
@@ -41,13 +41,13 @@ pub struct UnfinishedFile {
 /// Progress of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// Bytes that are on the disk.
+    /// Bytes on the disk.
     pub(super) offset: u64,
-    /// Chaining values of the parts of the largest size that they make up, as far as they are known.
+    /// Known chaining values of the largest parts within these bytes.
     pub(super) spans: Vec<Option<ChainingValue>>,
 }
 
-/// A journal that is being written.
+/// Journal being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -56,10 +56,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Makes the journal `name` in `directory`, in place of one that is there, with what is known of the file so far.
+    /// Creates the journal `name` in `directory` with the file's current state, replacing an existing one.
     ///
     /// # Errors
-    /// Those of the file system; then the one that is there stays.
+    /// Passes on errors of the file system; an existing journal then stays.
     pub(super) fn create(
         directory: &Directory,
         name: &OsStr,
@@ -82,7 +82,7 @@ impl Journal {
             Ok(journal)
         });
         if made.is_err() {
-            // It is in the way of nothing, and the next one removes it.
+            // A leftover is harmless, and the next journal removes it.
             let _ = directory.remove_file(&beside);
         }
         made
@@ -109,10 +109,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Adds a record: `offset` bytes are on the disk, with the chaining values of some parts by their numbers.
+    /// Appends a record: `offset` bytes are on the disk, with chaining values of some parts by number.
     ///
     /// # Errors
-    /// Those of the file system, or it would become too long; the journal is as it was, or ends with a record that does not count.
+    /// Passes on errors of the file system, and fails at the length limit; the journal is then unchanged, or ends in an invalid record.
     pub(super) fn append(&mut self, offset: u64, spans: &[(usize, ChainingValue)], sync: bool) -> io::Result<()> {
         let mut record = offset.to_be_bytes().to_vec();
         let number = |number: usize| u32::try_from(number).map_err(io::Error::other);
@@ -142,10 +142,10 @@ impl Journal {
     }
 }
 
-/// Reads a journal up to the first record that does not count. None if it has no valid header and record: it says nothing then.
+/// Reads a journal up to the first invalid record. `None` without a valid header and record.
 ///
 /// # Errors
-/// Those of the file system.
+/// Passes on errors of the file system.
 pub(super) fn read(file: &File) -> io::Result<Option<(UnfinishedFile, State)>> {
     let mut bytes = Vec::new();
     file.take(JOURNAL_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -185,7 +185,7 @@ struct Record {
     spans: Vec<(usize, ChainingValue)>,
 }
 
-/// Rest of a journal.
+/// Unread rest of a journal.
 struct Left<'a> {
     all: &'a [u8],
     at: usize,
@@ -207,7 +207,7 @@ impl<'a> Left<'a> {
         if len > max { None } else { self.bytes(len) }
     }
 
-    /// The check of what began at `start`, if it is right.
+    /// Check of the data from `start`, if it is correct.
     fn checked(&mut self, start: usize, before: &Check) -> Option<Check> {
         let expected = check(before, &self.all[start..self.at]);
         (self.array::<CHECK_BYTES>()? == expected).then_some(expected)
@@ -262,7 +262,7 @@ mod tests {
         states
     }
 
-    /// All records, and where each of them ends.
+    /// All records, and the offsets of their ends.
     fn written() -> (Vec<u8>, Vec<usize>) {
         let here = tempfile::tempdir().unwrap();
         let directory = Directory::open(here.path(), Resolution::of_system()).unwrap();
@@ -278,7 +278,7 @@ mod tests {
         (std::fs::read(path).unwrap(), ends)
     }
 
-    /// A last record that a crash has cut says nothing, and the ones before still hold.
+    /// A record truncated by a crash is ignored; earlier ones stay valid.
     #[test]
     fn a_journal_cut_anywhere_says_what_was_whole() {
         let (bytes, ends) = written();
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(read(&open(&path)).unwrap(), None);
         File::create(&path).unwrap().set_len(JOURNAL_BYTES_MAX + 1).unwrap();
         assert_eq!(read(&open(&path)).unwrap(), None);
-        // A file too short to have parts has no journal.
+        // A file without parts has no journal.
         let directory = Directory::open(here.path(), Resolution::of_system()).unwrap();
         let state = State { offset: 0, spans: Vec::new() };
         let short = UnfinishedFile { len: LEAF_BYTES, ..identity() };

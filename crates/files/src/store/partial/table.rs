@@ -1,7 +1,6 @@
-//! Table of the journals of an output directory, in memory: so one that is added costs the same however many there are.
+//! In-memory table of an output directory's journals, so that adding one costs the same for any number.
 //!
-//! The names of journals are read when the first session begins, and with each one that follows: other programs may store in the
-//! directory, too.
+//! Names of journals are read at the first session, and again at each further one: other programs may use the directory too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,36 +12,36 @@ use crate::limits::{ABANDONED_AGE, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX};
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// [`PARTIALS_MAX`].
+    /// Limit, as [`PARTIALS_MAX`].
     pub(super) files_max: usize,
-    /// `None` until the names have been read.
+    /// Journals; `None` until the names have been read.
     journals: Mutex<Option<Journals>>,
 }
 
 #[derive(Debug, Default)]
 struct Journals {
     all: BTreeMap<Id, Known>,
-    /// Those of each sender, by the first part of their ids: the one that changed longest ago first.
+    /// Journals per sender, by the first part of their ids, least recently changed first.
     senders: BTreeMap<String, BTreeSet<(SystemTime, Id)>>,
-    /// The senders by how many they have.
+    /// Senders by their number of journals.
     counts: BTreeSet<(usize, String)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
     changed: SystemTime,
-    /// It has its place, and no name yet.
+    /// The journal has a place, but no name yet.
     is_being_made: bool,
 }
 
-/// A place for a journal.
+/// Result of asking for a place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It has one already.
+    /// The journal already had a place.
     Had,
-    /// It has one now.
+    /// The journal got a new place.
     Taken,
-    /// All are taken. The sender with most has this one, which changed longest ago, and its own fewer by two.
+    /// All places are taken. This is the least recently changed journal of the sender with most, which has at least two more.
     Instead(Id),
 }
 
@@ -93,8 +92,8 @@ impl Table {
         self.journals().is_some()
     }
 
-    /// These are all that there are; `changed` tells when one changed which was not known. Returns those of which nothing is known to have
-    /// changed for [`ABANDONED_AGE`] before `now`.
+    /// Replaces the set of journals by `ids`; `changed` gives the time of unknown ones. Returns those unchanged for [`ABANDONED_AGE`]
+    /// before `now`.
     pub(super) fn read(&self, ids: &BTreeSet<Id>, now: SystemTime, changed: impl Fn(&Id) -> SystemTime) -> Vec<Id> {
         let mut journals = self.journals();
         let journals = journals.get_or_insert_default();
@@ -114,12 +113,12 @@ impl Table {
     /// Asks for a place for this journal. The names must have been read.
     ///
     /// # Errors
-    /// Its sender has too many already, or all places are taken and no sender has so many more.
+    /// Fails if its sender has too many, or all places are taken and no sender has two more.
     pub(super) fn take(&self, id: &Id, now: SystemTime) -> io::Result<Place> {
         self.journals().get_or_insert_default().take(id, now, self.files_max)
     }
 
-    /// The journal has changed, or is in use, if it has a place.
+    /// Marks the journal as changed, if it has a place.
     pub(super) fn touch(&self, id: &Id, now: SystemTime) {
         if let Some(journals) = &mut *self.journals()
             && journals.all.contains_key(id)
@@ -128,7 +127,7 @@ impl Table {
         }
     }
 
-    /// There is no such journal any more.
+    /// Removes a journal that no longer exists.
     pub(super) fn release(&self, id: &Id) {
         if let Some(journals) = &mut *self.journals() {
             journals.put(id, None);

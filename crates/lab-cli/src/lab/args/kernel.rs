@@ -1,4 +1,4 @@
-//! `dfcp lab kernel`: the command line.
+//! Arguments of `dfcp lab kernel`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ Examples:
   dfcp lab kernel list
   dfcp lab kernel exec --topology S1 --at loss=0.01 --peer 'iperf3 -s -1' -- sh -c 'sleep 1; iperf3 -c $DFCP_PEER'")]
 pub struct KernelArgs {
-    /// The command to run.
+    /// Command to run.
     #[command(subcommand)]
     pub command: KernelCommand,
 }
@@ -26,9 +26,9 @@ pub struct KernelArgs {
 /// Commands for kernels.
 #[derive(Debug, Subcommand)]
 pub enum KernelCommand {
-    /// Build a Linux kernel which runs as a program, in virtual time
+    /// Build a Linux kernel that runs as a program, in virtual time
     Build(BuildArgs),
-    /// Show the kernels there are; the first is the default
+    /// List the kernels; the first one is the default
     List(ListArgs),
     /// Run any program between two hosts of a plan, in virtual time
     Exec(ExecArgs),
@@ -51,10 +51,10 @@ pub struct BuildArgs {
     /// Version of Debian's source package
     #[arg(value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub source_version: String,
-    /// Compilers at a time [default: one for each core]
+    /// Concurrent compilers [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Keep the source beside a kernel that is built now, with all that was compiled (about 0.7 GB)
+    /// Keep the source and build files beside a newly built kernel (about 0.7 GB)
     #[arg(long)]
     pub keep: bool,
     /// Print JSON instead of text
@@ -66,7 +66,7 @@ pub struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  dfcp lab kernel list --json")]
 pub struct ListArgs {
-    /// Print JSON instead of text, a line for each kernel
+    /// Print JSON instead of text, one line per kernel
     #[arg(long)]
     pub json: bool,
 }
@@ -85,25 +85,25 @@ own flows do not run; its changes over time happen. It ends with the command, an
 Programs see this machine's files, and may write in the present directory, /tmp and /run (the last two are empty at the start, and \
 lost). Time passes only when every program waits: one which looks again and again whether something has happened never ends.")]
 pub struct ExecArgs {
-    /// Id of the plan whose network is built
+    /// Id of the plan whose network is used
     #[arg(long, value_name = "PLAN")]
     pub topology: String,
-    /// Label of a series; may be left out if the plan has one alone
+    /// Label of a series; optional if the plan has only one
     #[arg(long, value_name = "LABEL")]
     pub series: Option<String>,
-    /// A swept parameter's value; once for each which has several
+    /// Value of a swept parameter; once for each parameter with several values
     #[arg(long, value_name = "NAME=VALUE", value_parser = level)]
     pub at: Vec<(String, String)>,
-    /// The form of the plan with no link above 200 Mbit/s
+    /// Use the form of the plan with no link above 200 Mbit/s
     #[arg(long)]
     pub small: bool,
-    /// A command line for the other host's shell
+    /// Shell command to run on the other host
     #[arg(long, value_name = "COMMAND LINE")]
     pub peer: Option<String>,
     /// Seed of the losses
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a built release such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
     /// Directory of plans (*.toml) to use instead of the project's own

@@ -6,7 +6,7 @@ const PARAMS: Params =
     Params { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false, ce_threshold: None };
 const SIZE_BYTES: u32 = 1000;
 
-/// A CoDel of which every look at the queue finds the waiting time that the test wants.
+/// CoDel with a prescribed sojourn time at each dequeue.
 struct Bench {
     codel: Codel,
     params: Params,
@@ -83,7 +83,7 @@ fn nothing_is_dropped_below_target_or_before_the_interval() {
     let mut bench = Bench::default();
     bench.run(1000, 3000, 4);
     bench.run(3000, 3100, 50);
-    // One packet below target, and the interval starts again.
+    // One packet below the target restarts the interval.
     bench.run(3100, 3101, 4);
     bench.run(3101, 3201, 50);
     assert_eq!(bench.drops_ms, [0; 0]);
@@ -95,7 +95,7 @@ fn nothing_is_dropped_below_target_or_before_the_interval() {
 fn the_last_packets_are_left_alone() {
     let mut bench = Bench::default();
     for now_ms in 1000..3000 {
-        // One packet behind the one in hand is no more than a largest packet.
+        // One packet behind the current one is no more than the largest packet.
         assert_eq!(bench.pop(now_ms, 900, 2).map(|item| item.number), Some(0));
     }
     assert_eq!(bench.drops_ms, [0; 0]);
@@ -120,7 +120,7 @@ fn a_rate_of_drops_is_remembered_for_a_while() {
     }
 }
 
-/// Looked at late, the law has several drops due at once.
+/// A late dequeue finds several drops due.
 #[test]
 fn overdue_drops_are_made_up_for() {
     let mut bench = Bench::default();
@@ -134,7 +134,7 @@ fn marking(ecn: Ecn) -> Bench {
     Bench { params: Params { ecn: true, ..PARAMS }, ecn, ..Bench::default() }
 }
 
-/// Marks come when drops would, and only where the packets' ends see them.
+/// Marks occur in place of drops, for ECN-capable packets only.
 #[test]
 fn marks_follow_the_control_law_in_place_of_drops() {
     for ecn in [Ecn::Ect0, Ecn::Ect1] {
@@ -151,8 +151,8 @@ fn marks_follow_the_control_law_in_place_of_drops() {
     assert_eq!((off.marks_ms, off.drops_ms), (vec![], vec![1100, 1200, 1271, 1329, 1379, 1424]));
 }
 
-/// Looked at late, the law has several marks due at once; a marked packet is sent, so each gets one (`goto end` of
-/// `codel_dequeue`). Drops catch up at once: see above.
+/// A late dequeue finds several marks due; a marked packet is sent, so each packet gets one (`goto end` of `codel_dequeue`). Drops catch up
+/// at once: see above.
 #[test]
 fn overdue_marks_are_given_one_to_a_packet() {
     let mut bench = marking(Ecn::Ect0);
@@ -164,8 +164,8 @@ fn overdue_marks_are_given_one_to_a_packet() {
     assert_eq!((bench.marks_ms, bench.drops_ms), (vec![1100, 1330, 1331, 1332], vec![]));
 }
 
-/// A step: all that waits for longer than the threshold is marked, at once, below the target and whatever `ecn` is; each
-/// packet once, though the law would mark it too.
+/// Step marking: every packet above the threshold is marked at once, below the target and independent of `ecn`; each packet once, even if
+/// the control law marks it too.
 #[test]
 fn the_ce_threshold_marks_at_once_what_has_waited_for_longer() {
     for ecn in [false, true] {

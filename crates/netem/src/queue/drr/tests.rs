@@ -47,14 +47,14 @@ fn weights_multiply_the_quantum() {
     assert_eq!(flows, [0, 0, 1, 2, 0, 0, 1, 2, 1, 2]);
 }
 
-/// Three packets at most. Flow 0 has one of 600 and flow 1 two of 100; flow 2's of 40 takes flow 0's only packet, whose
-/// place in the round is then empty.
+/// Queue of three packets. Flow 0 has one of 600 and flow 1 two of 100; flow 2's of 40 evicts flow 0's only packet, whose place in the
+/// round is then empty.
 #[test]
 fn a_flow_whose_packets_were_all_dropped_is_passed_over() {
     let mut queue = queue(Discipline::Drr(Drr { quantum_bytes: 100, weights: vec![] }), QueueLimit::packets(3));
     assert_eq!(fill(&mut queue, &[(0, 600), (1, 100), (1, 100), (2, 40)]), [0]);
     assert_eq!(numbers(&drain(&mut queue)), [1, 3, 2]);
-    // The next packet of flow 0 starts from a counter of zero: 100 for its first visit, 200 for the second.
+    // The next packet of flow 0 starts with a counter of zero: 100 after its first visit, 200 after the second.
     assert_eq!(fill(&mut queue, &[(0, 200), (1, 90), (1, 90)]), [0; 0]);
     assert_eq!(numbers(&drain(&mut queue)), [1, 0, 2]);
 }

@@ -5,7 +5,7 @@ use crate::ecn::Ecn;
 use crate::queue::tests::{Item, arrivals, fill, queue, serve, unlimited};
 use crate::queue::{Discipline, Queue, UNLIMITED};
 
-/// Seed 7 puts flows 0 to 5 into queues of their own, which the tests below rely on.
+/// Seed 7 puts flows 0 to 5 into separate queues, as the tests below require.
 #[test]
 fn the_first_flows_have_queues_of_their_own() {
     let fq_codel = FqCodelQueue::<Item>::new(FqCodel::default(), 7);
@@ -44,7 +44,7 @@ fn a_schedule_worked_out_by_hand() {
     assert_eq!([pop(&mut queue), pop(&mut queue), pop(&mut queue)], [Some(6), Some(5), None]);
 }
 
-/// A flow which offers its next packet whenever the last has left is new each time, but not for ever first.
+/// A flow that offers each packet when the last has left is new each time, but not always first.
 #[test]
 fn new_queues_do_not_starve_old_ones() {
     let mut queue = unlimited(Discipline::FqCodel(FqCodel::default()));
@@ -57,7 +57,7 @@ fn new_queues_do_not_starve_old_ones() {
     assert!((49..=51).contains(&of_backlog), "{of_backlog}");
 }
 
-/// Three flows flood the link; a packet of a sparse flow waits for no more than the one that is being sent.
+/// Three flows flood the link; a sparse flow's packet waits at most for the one being sent.
 #[test]
 fn a_sparse_flow_does_not_wait() {
     let mut arrivals: Vec<_> = (0..6_000u64).map(|step| (step * 500, step % 3, 1500)).collect();
@@ -71,8 +71,8 @@ fn a_sparse_flow_does_not_wait() {
     }
 }
 
-/// Six packets at most, batch 64. Flow 0 has 100, 100, 400, 100 B, flow 1 has 300 and 300 B. One more of 50 B: flow 0 with
-/// 700 B is the longest and loses 350 B at least from its head: #0, #1, #2.
+/// Queue of six packets, batch 64. Flow 0 has 100, 100, 400, 100 B, flow 1 has 300 and 300 B. One more of 50 B: flow 0 with 700 B is the
+/// longest and loses at least 350 B from its head: #0, #1, #2.
 #[test]
 fn a_full_queue_drops_half_of_the_longest_from_its_head() {
     let packets = [(0, 100), (0, 100), (0, 400), (0, 100), (1, 300), (1, 300), (2, 50)];
@@ -88,7 +88,7 @@ fn a_batch_bounds_what_is_dropped_at_once() {
     assert_eq!(fill(&mut queue, &[(0, 100); 10]), [0, 1]);
 }
 
-/// The arriving packet counts for its flow: alone in the longest queue it is the head itself.
+/// The arriving packet counts: alone in the longest queue, it is the head itself.
 #[test]
 fn the_arriving_packet_may_be_the_one() {
     let mut queue = queue(Discipline::FqCodel(FqCodel::default()), QueueLimit::packets(2));
@@ -113,7 +113,7 @@ fn a_standing_queue_is_cut() {
 }
 
 proptest! {
-    /// No packet that waited less than the target is dropped early.
+    /// No packet with a sojourn time below the target is dropped early.
     #[test]
     fn what_codel_drops_has_waited(
         target_ns in 1u64..20_000,
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// Users of small queues with marks lose packets all the same: what is full drops, whatever its packets' ends see.
+/// With small queues, marking does not prevent loss: a full queue drops ECN-capable packets too.
 #[test]
 fn a_full_queue_drops_what_could_be_marked() {
     let config = FqCodel { ecn: true, drop_batch_packets: 1, ..FqCodel::single_queue() };
@@ -147,7 +147,7 @@ fn a_full_queue_drops_what_could_be_marked() {
     assert_eq!((causes, queue.ce_marked().packets), (vec![(0, DropCause::Full)], 0));
 }
 
-/// With one queue flows are not told apart: first in, first out.
+/// A single queue is FIFO over all flows.
 #[test]
 fn a_single_queue_keeps_the_order_of_all() {
     let mut queue = unlimited(Discipline::FqCodel(FqCodel::single_queue()));

@@ -5,7 +5,7 @@ use crate::ecn::Ecn;
 use crate::queue::UNLIMITED;
 use crate::queue::tests::{Item, RATE_BPS};
 
-/// An average that does not move by itself.
+/// Weight of an average that never moves.
 const FROZEN: f64 = 1e-18;
 
 fn red(config: Red) -> RedQueue<Item> {
@@ -16,7 +16,7 @@ fn item(size_bytes: u32) -> Item {
     Item { flow: 0, number: 0, size_bytes, ecn: Ecn::NotEct }
 }
 
-/// Fate of a packet that arrives at this average: the cause of its drop, else its codepoint.
+/// Fate of a packet that arrives at this average: the cause of its drop, or its codepoint.
 fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, DropCause> {
     // The packet in hand is the one which the probability of 1 means.
     let mut red = red(Red { weight: FROZEN, max_probability: 1.0, ..config });
@@ -26,7 +26,7 @@ fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, D
     dropped.map_or_else(|| Ok(red.pop(Time::ZERO).unwrap().ecn), Err)
 }
 
-/// Pushes at `ns` and says why the packet was dropped, if it was.
+/// Pushes at `ns`; returns the cause of a drop, if any.
 fn push(red: &mut RedQueue<Item>, ns: u64, size_bytes: u32, limit: QueueLimit) -> Option<DropCause> {
     let mut dropped = None;
     red.push(Time::from_ns(ns), item(size_bytes), limit, &mut |_, cause| dropped = Some(cause));
@@ -82,7 +82,7 @@ fn drops_at_a_fixed_average_are_spread_evenly() {
     assert!(gaps[0] == 0 && gaps[1..].iter().all(|count| count.abs_diff(1000) < 154), "{gaps:?}");
 }
 
-/// The probability of a packet's first chance, with nothing counted yet, is p_b: in bytes p_b times its size over the mean.
+/// The first packet's drop probability is p_b; in bytes, p_b times its size over the mean.
 #[test]
 fn bytes_make_large_packets_more_likely_to_go() {
     let in_bytes = Red { unit: RedUnit::Bytes, min_threshold: 5_000, max_threshold: 15_000, ..Red::default() };
@@ -132,7 +132,7 @@ fn idle_time_lets_the_average_fall() {
     assert_eq!(red.average, 0.25);
 }
 
-/// Without a rate an idle link could have sent any number.
+/// Without a rate an idle link could have sent any number of packets.
 #[test]
 fn idle_time_without_a_rate_clears_the_average() {
     let mut red = RedQueue::<Item>::new(Red::default(), None, 0);
@@ -152,8 +152,7 @@ fn powers_are_those_of_the_library() {
 }
 
 proptest! {
-    /// Early drops happen at or above the lower threshold only, and without exception at the end of the range; what is
-    /// dropped below it was refused by the limit.
+    /// Early drops occur at or above the lower threshold only, and always at the end of the range; drops below it come from the limit.
     #[test]
     fn the_thresholds_bound_early_drops(
         steps in prop::collection::vec((0u64..2_000, any::<bool>()), 1..400),
@@ -205,26 +204,26 @@ fn marks_are_made_as_linux_makes_them() {
     ] {
         assert_eq!(fate(config, average, arriving, UNLIMITED), expected, "{config:?} at {average}");
     }
-    // A full queue is full.
+    // A full queue drops even ECN-capable packets.
     assert_eq!(fate(ecn, between, Ecn::Ect0, QueueLimit::packets(0)), Err(DropCause::Full));
 }
 
-/// The step which DCTCP asks for, K = 3 packets by the length of this moment: a packet that finds more than 3 is marked. (With
-/// an average that follows slowly DCTCP does badly, which its users find out by experiment.)
+/// The step marking of DCTCP, K = 3 packets by the instantaneous length: a packet that finds more than 3 is marked. (A slowly moving
+/// average makes DCTCP perform badly.)
 #[test]
 fn a_step_at_the_instantaneous_length_can_be_set() {
     let step =
         Red { min_threshold: 3, max_threshold: 4, max_probability: 1.0, weight: 1.0, ecn: true, ..Red::default() };
     let mut red = red(step);
     red.push(Time::ZERO, item(1000), UNLIMITED, &mut |_, _| unreachable!());
-    // The one that waits from round to round.
+    // Packet that waits from round to round.
     let mut first = Ecn::NotEct;
     for _ in 0..3 {
         for _ in 0..6 {
             red.push(Time::ZERO, Item { ecn: Ecn::Ect0, ..item(1000) }, UNLIMITED, &mut |_, _| unreachable!());
         }
         let sent: Vec<Ecn> = (0..6).map(|_| red.pop(Time::ZERO).unwrap().ecn).collect();
-        // Of six the first finds one there, the fourth finds four. The last one is sent with the next round.
+        // Of six packets the first finds one queued, the fourth finds four. The last one is sent in the next round.
         assert_eq!(sent, [first, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce]);
         first = Ecn::Ce;
     }

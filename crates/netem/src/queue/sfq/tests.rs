@@ -12,7 +12,7 @@ fn sfq(quantum_bytes: u32) -> Queue<Item> {
     unlimited(Discipline::Sfq(Sfq { quantum_bytes, ..Sfq::default() }))
 }
 
-/// Seed 7 puts flows 0 to 4 into buckets of their own, which the tests below rely on.
+/// Seed 7 puts flows 0 to 4 into separate buckets, as the tests below require.
 #[test]
 fn the_first_flows_have_buckets_of_their_own() {
     let sfq = SfqQueue::<Item>::new(Sfq::default(), 7);
@@ -36,7 +36,7 @@ fn a_schedule_worked_out_by_hand() {
 #[test]
 fn a_full_queue_drops_the_newest_packet_of_the_longest_bucket() {
     let mut queue = queue(Discipline::Sfq(Sfq::default()), QueueLimit::packets(4));
-    // Flow 2 replaces flow 0's newest, #2; then flow 1 would be the longest itself.
+    // Flow 2 evicts flow 0's newest, #2; then flow 1 itself would be the longest.
     assert_eq!(fill(&mut queue, &[(0, 300), (0, 300), (0, 300), (1, 400), (2, 100), (1, 500)]), [2, 5]);
     assert_eq!(queue.flow_len(0), Some(2));
 }
@@ -48,7 +48,7 @@ fn flows_in_one_bucket_share_its_turn() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 1, 2, 3]);
 }
 
-/// With two buckets three flows cannot but share, yet which do changes with the hash.
+/// Three flows must share two buckets, but the sharing pair changes with the hash.
 #[test]
 fn perturbation_changes_who_shares() {
     let config = Sfq { buckets: 2, perturbation: Some(Duration::from_micros(10)), ..Sfq::default() };
@@ -65,13 +65,13 @@ fn perturbation_changes_who_shares() {
     assert_eq!(sfq.hash_key, key, "nothing changes between the times");
 }
 
-/// Waiting packets move along: once the hash separates the two flows, both are served, though one came far ahead.
+/// Queued packets move along: once the hash separates the two flows, both are served, although one was far ahead.
 #[test]
 fn packets_that_wait_move_to_their_new_buckets() {
     let config = Sfq { buckets: 2, perturbation: Some(Duration::from_nanos(30_000)), ..Sfq::default() };
     let mut arrivals = vec![(0, 0, 1500); 100];
     arrivals.extend([(1, 1, 1500); 20]);
-    // A seed under which the flows share at first and not after the first change.
+    // Seed under which the flows collide at first, and not after the first change.
     let seed = (0..100)
         .find(|&seed| {
             let mut sfq = SfqQueue::<Item>::new(config, seed);

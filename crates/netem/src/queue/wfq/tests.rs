@@ -55,9 +55,9 @@ fn without_a_rate_it_is_first_in_first_out() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 1, 2, 3, 4]);
 }
 
-/// A dropped packet gives back its place in virtual time. Flow 0 brings #0, #1, #2 of 100 B (tags 100, 200, 300); three may
-/// wait, so #3 (flow 1, 300 B), which would make its flow as long as flow 0, is refused; #4 (flow 1, 150 B, tag 150) takes
-/// the place of #2. Flow 0's next, #5 of 40 B, then has tag 240, not 340: it is sent before #6 (flow 1, 120 B, tag 270).
+/// A dropped packet returns its share of virtual time. Flow 0 offers #0, #1, #2 of 100 B (tags 100, 200, 300); three may wait, so #3 (flow
+/// 1, 300 B), which would make its flow as long as flow 0, is refused; #4 (flow 1, 150 B, tag 150) evicts #2. Flow 0's next, #5 of 40 B,
+/// then has tag 240, not 340: it is sent before #6 (flow 1, 120 B, tag 270).
 #[test]
 fn a_dropped_packet_costs_its_flow_nothing() {
     let mut queue = queue(Discipline::Wfq(Wfq::default()), QueueLimit::packets(3));
@@ -69,7 +69,7 @@ fn a_dropped_packet_costs_its_flow_nothing() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 4, 1, 5, 6]);
 }
 
-/// Four flows offer twice the rate each, and the queue is short: what gets through is still shared 1 : 2 : 3 : 4.
+/// Four flows offer twice the rate each to a short queue: the output is still shared 1 : 2 : 3 : 4.
 #[test]
 fn overload_is_shared_by_weight() {
     let weights = [1u16, 2, 3, 4];

@@ -60,7 +60,7 @@ proptest! {
         redundancy in prop_oneof![Just(0.0), Just(0.05), Just(0.5)],
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy }).with_content(Content::Elided).with_window_blocks(WINDOW_BLOCKS);
+        let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy }).with_window_blocks(WINDOW_BLOCKS);
         let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
         let mut now = Time::from_s(1);
         let mut rtt = RttEstimator::default();
@@ -107,10 +107,8 @@ proptest! {
 /// not decode.
 #[test]
 fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
-    let config = Config::danger_classic()
-        .with_schedule(Schedule::OpenLoop { redundancy: 0.05 })
-        .with_content(Content::Elided)
-        .with_window_blocks(100);
+    let config =
+        Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 }).with_window_blocks(100);
     let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
     let mut rtt = RttEstimator::default();
     rtt.sample(Duration::from_millis(10));
@@ -141,7 +139,7 @@ fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
 fn a_flood_stops_when_nothing_is_heard_unless_it_is_endless() {
     let sent_in_ten_seconds = |endless| {
         let classic = crate::ClassicSettings { endless, ..Default::default() };
-        let config = Config::danger_classic().with_classic(classic).with_content(Content::Elided).with_window_blocks(1);
+        let config = Config::danger_classic().with_classic(classic).with_window_blocks(1);
         let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
         let rtt = RttEstimator::default();
         sender.establish(Time::from_s(1));

@@ -70,7 +70,7 @@ impl Messages {
             messages.share.on_sent(now, ip_bytes * 8, bps);
         }
         path.on_data_sent(now, ip_bytes, is_cut, &link.numbers);
-        Ok(Some(Data { length, elided_bytes: 0 }))
+        Ok(Some(Data { length, virtual_bytes: 0 }))
     }
 
     /// True if credit and share permit a message.

@@ -109,7 +109,7 @@ impl Open {
         };
         let path = common.paths.active_mut();
         match data {
-            Some(data) => path.pace_data(now, path.ip_bytes(length, data.elided_bytes)),
+            Some(data) => path.pace_data(now, path.ip_bytes(length, data.virtual_bytes)),
             None => path.pace_control(now, path.ip_bytes(length, 0)),
         }
         Ok(Some(common.on_sent(now, length, data, remote)))
@@ -369,12 +369,13 @@ impl Open {
         let segment = ready.segment();
         path.begin_rate_control(now, segment.block.k, &link.numbers, hint);
         let mut numbered = link.begin(&Segment::Data(segment), out);
-        ready.write(numbered.draft.payload(ready.payload_bytes())?)?;
-        let elided_bytes = ready.elided_bytes();
+        let payload_bytes = ready.payload_bytes();
+        ready.write(numbered.draft.payload(payload_bytes)?)?;
+        let virtual_bytes = ready.symbol_bytes().saturating_sub(payload_bytes) as u32;
         ready.sent(now, path, numbered.number);
         let length = link.complete(numbered)?;
-        path.on_data_sent(now, path.ip_bytes(length, elided_bytes), false, &link.numbers);
-        Ok(Some(Data { length, elided_bytes }))
+        path.on_data_sent(now, path.ip_bytes(length, virtual_bytes), false, &link.numbers);
+        Ok(Some(Data { length, virtual_bytes }))
     }
 }
 

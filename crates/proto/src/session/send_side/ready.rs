@@ -45,12 +45,12 @@ impl<'a> Ready<'a> {
 
     /// Bytes to be written.
     pub(crate) fn payload_bytes(&self) -> usize {
-        self.symbol.payload_bytes
+        self.shared.codec.carried_bytes(self.symbol.symbol_size)
     }
 
-    /// Bytes that count as sent without being written.
-    pub(crate) fn elided_bytes(&self) -> u32 {
-        (self.symbol.symbol_size - self.symbol.payload_bytes) as u32
+    /// Bytes that count as sent.
+    pub(crate) fn symbol_bytes(&self) -> usize {
+        self.symbol.symbol_size
     }
 
     #[cfg(test)]
@@ -63,11 +63,12 @@ impl<'a> Ready<'a> {
     /// # Errors
     /// The block has no such symbol.
     pub(crate) fn write(&mut self, out: &mut [u8]) -> Result<(), CodeError> {
-        let Self { symbol, stream, parts, .. } = self;
+        let Self { symbol, stream, parts, shared, .. } = self;
         match parts {
             Some(parts) if !symbol.fragment.is_whole() => {
                 let whole = parts.whole;
-                parts.write(|out| stream.write_symbol(whole, out), out)
+                let whole_bytes = shared.codec.carried_bytes(whole.symbol_size);
+                parts.write(whole_bytes, |out| stream.write_symbol(whole, out), out)
             }
             Some(_) | None => stream.write_symbol(*symbol, out),
         }

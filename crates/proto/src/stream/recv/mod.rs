@@ -1,6 +1,5 @@
 //! The receiving half of a stream: blocks being decoded, and decoded ones until they are read.
 
-pub(crate) mod collector;
 mod ending;
 pub(crate) mod fragments;
 pub(crate) mod memory;
@@ -15,14 +14,14 @@ use dfcp_fountain::random_linear::{BlockShape, K_MAX, Pushed};
 use dfcp_wire::segment::Data;
 use dfcp_wire::{BlockInfo, Fragment};
 
-use crate::config::{Config, Content};
+use crate::codec::{Codec, Progress};
+use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::proof::{self, Layout};
 use crate::shared::PushError;
 use crate::spare::SpareBlocks;
 use crate::stats::{ReceivedSymbols, StreamStats};
-use crate::stream::recv::collector::Collector;
 use crate::stream::recv::fragments::{Added, Fragments};
 use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
@@ -33,7 +32,7 @@ use crate::stream::send::shared::own_place_bytes;
 pub(crate) struct RecvCommon {
     kernel: Kernel,
     symbol_size: usize,
-    content: Content,
+    codec: &'static dyn Codec,
     /// Source symbols end with secrets, whose XOR proves that a block was decoded.
     proofs: bool,
     window_blocks: u32,
@@ -51,7 +50,7 @@ impl RecvCommon {
         Self {
             kernel,
             symbol_size: proof::data_bytes_max(config.symbol_size, proofs),
-            content: config.content,
+            codec: config.codec,
             proofs,
             window_blocks: config.blocks_in_window(),
             memory: ReceiveMemory::new(config.receive_memory_bytes),
@@ -71,6 +70,13 @@ impl RecvCommon {
         self.symbol_size
     }
 
+    /// Writes those of the bytes that are due in `out` which the codec does not carry; their number.
+    fn read_virtual(&self, out: &mut [u8]) -> usize {
+        let bytes = out.len().saturating_sub(self.codec.carried_bytes(out.len()));
+        out[..bytes].fill(0);
+        bytes
+    }
+
     /// The layout of a block of which a symbol came, or the part `fragment` of one, if its sizes are possible in this session.
     fn layout(&self, info: BlockInfo, fragment: Fragment, payload_bytes: usize) -> Option<Layout> {
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).ok()?;
@@ -81,8 +87,9 @@ impl RecvCommon {
         let layout = Layout::new(shape, self.proofs);
         // Sizes which contradict the payload or the connection's ([stream-3]).
         let part_bytes = fragment.range(layout.symbol_size()).len();
-        let payload_bytes_due = if self.content == Content::Elided { 0 } else { part_bytes };
-        let fits = part_bytes > 0 && payload_bytes == payload_bytes_due && (least..=most).contains(&shape.k());
+        let fits = part_bytes > 0
+            && payload_bytes == self.codec.carried_bytes(part_bytes)
+            && (least..=most).contains(&shape.k());
         fits.then_some(layout)
     }
 }
@@ -189,7 +196,7 @@ impl RecvStream {
             Some(Slot::Open(_, earlier)) if earlier.data() != layout.data() => return Err(inconsistent),
             Some(Slot::Open(..) | Slot::Empty) | None => {}
         }
-        let symbol_bytes = if common.content == Content::Elided { 0 } else { layout.symbol_size() };
+        let symbol_bytes = common.codec.carried_bytes(layout.symbol_size());
         match common.fragments.add(&mut common.memory, data, payload, symbol_bytes) {
             Added::Kept => Ok(false),
             Added::Duplicate => {
@@ -205,7 +212,7 @@ impl RecvStream {
     fn collect(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let Data { block_id, block: info, esi, .. } = *data;
         let index = self.open(common, block_id, info, payload.len())?;
-        let Some(Slot::Open(collector, layout)) = self.slots.get_mut(index) else {
+        let Some(Slot::Open(decoder, layout)) = self.slots.get_mut(index) else {
             common.symbols.late += 1;
             return Ok(false);
         };
@@ -214,22 +221,21 @@ impl RecvStream {
         if shape.k() != usize::from(info.k) || shape.length_bytes() != info.length_bytes as usize {
             return Err(inconsistent);
         }
-        let missing = collector.missing();
-        match collector.push(esi, payload) {
-            Ok(Pushed::Complete) => common.symbols.late += 1,
-            Ok(Pushed::Useful | Pushed::Redundant | Pushed::Duplicate) => {
-                common.symbols.count_collected(missing, collector.missing());
+        let Progress { pushed, missing_before, missing, is_complete } =
+            decoder.push(esi, payload).map_err(|_| inconsistent)?;
+        match pushed {
+            Pushed::Complete => common.symbols.late += 1,
+            Pushed::Useful | Pushed::Redundant | Pushed::Duplicate => {
+                common.symbols.count_collected(missing_before, missing);
                 // That a symbol was dependent may turn out late: then this falls, as the session's sum does.
-                self.served = self.served.saturating_add_signed(missing as i64 - collector.missing() as i64);
+                self.served = self.served.saturating_add_signed(missing_before as i64 - missing as i64);
             }
-            Err(_) => return Err(inconsistent),
         }
-        let complete = collector.is_complete();
-        if complete {
+        if is_complete {
             common.fragments.forget(&mut common.memory, data.stream, Some(block_id));
             self.complete(common, index);
         }
-        Ok(complete)
+        Ok(is_complete)
     }
 
     /// Makes sure that the block has a slot, opening it if window and memory permit.
@@ -266,11 +272,7 @@ impl RecvStream {
         let before = self.shared_bytes(common);
         self.held_bytes += bytes;
         common.memory.on_change(before, self.shared_bytes(common));
-        let collector = match common.content {
-            Content::Real => Collector::real(common.kernel, coded, &common.spare),
-            Content::Elided => Collector::counted(coded),
-        };
-        self.slots[index] = Slot::Open(collector, layout);
+        self.slots[index] = Slot::Open(common.codec.decoder(common.kernel, coded, &common.spare), layout);
         Ok(index)
     }
 
@@ -322,8 +324,8 @@ impl RecvStream {
     fn complete(&mut self, common: &mut RecvCommon, index: usize) {
         let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
         let before = slot.paid_bytes();
-        let Slot::Open(collector, layout) = slot else { return };
-        let rows = collector.into_rows(&common.spare);
+        let Slot::Open(decoder, layout) = slot else { return };
+        let rows = decoder.into_rows(&common.spare);
         let proof = layout.proof(&rows);
         self.slots[index] = Slot::Complete { rows, layout, proof };
         if !self.is_paid_otherwise(self.first_id + index as u32) {

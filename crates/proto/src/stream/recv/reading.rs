@@ -1,6 +1,5 @@
 //! Reads of a receiving half by the application.
 
-use crate::config::Content;
 use crate::error::StreamError;
 use crate::shared::Read;
 use crate::stream::recv::slot::Slot;
@@ -39,20 +38,17 @@ impl RecvStream {
         while copied < out.len() {
             let (rows, layout, known) = match self.slots.front() {
                 Some(Slot::Complete { rows, layout, .. }) => (rows.as_slice(), layout, layout.data().length_bytes()),
-                Some(Slot::Open(collector, layout)) => {
-                    (collector.rows(), layout, layout.data_bytes(collector.available_bytes()))
+                Some(Slot::Open(decoder, layout)) => {
+                    (decoder.rows(), layout, layout.data_bytes(decoder.available_bytes()))
                 }
                 Some(Slot::Empty) | None => break,
             };
             let (out, read) = (&mut out[copied..], self.read_offset as usize);
-            let take = match common.content {
-                Content::Real => layout.copy(rows, read..known, out),
-                Content::Elided => {
-                    let take = out.len().min(known - read);
-                    out[..take].fill(0);
-                    take
-                }
-            };
+            let due = out.len().min(known - read);
+            let mut take = layout.copy(rows, read..known, out);
+            if take < due {
+                take += common.read_virtual(&mut out[take..due]);
+            }
             copied += take;
             self.read_offset += take as u32;
             let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
@@ -84,8 +80,8 @@ impl RecvStream {
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Complete { .. }) => true,
-            Some(Slot::Open(collector, layout)) => {
-                layout.data_bytes(collector.available_bytes()) > self.read_offset as usize
+            Some(Slot::Open(decoder, layout)) => {
+                layout.data_bytes(decoder.available_bytes()) > self.read_offset as usize
             }
             Some(Slot::Empty) | None => false,
         }

@@ -34,7 +34,7 @@ impl RecvStream {
             let (run, proof) = match slot {
                 Slot::Empty => (Run::Empty(1), 0),
                 Slot::Complete { proof, .. } => (Run::Complete(1), *proof),
-                Slot::Open(collector, _) => (Run::Open { missing: collector.missing().max(1) as u16 }, 0),
+                Slot::Open(decoder, _) => (Run::Open { missing: decoder.missing().max(1) as u16 }, 0),
             };
             if !writer.push(run) {
                 return writer.set_proof_listed(listed);

@@ -2,10 +2,10 @@
 
 use dfcp_fountain::random_linear::BlockShape;
 
+use crate::codec::BlockDecoder;
 use crate::config::Config;
 use crate::limits;
 use crate::proof::{self, Layout};
-use crate::stream::recv::collector::Collector;
 use crate::stream::send::shared::block_cost;
 
 /// Bytes per equation besides its coefficients.
@@ -20,7 +20,7 @@ pub(crate) const SLOTS_MIN: usize = 2;
 #[derive(Debug)]
 pub(super) enum Slot {
     Empty,
-    Open(Collector, Layout),
+    Open(Box<dyn BlockDecoder>, Layout),
     Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
 }
 
@@ -49,7 +49,7 @@ pub(super) fn counted_bytes(shape: BlockShape) -> u64 {
 }
 
 /// Largest memory of an open block: its rows, as many repair symbols again, the equations between them, and the
-/// collector.
+/// decoder.
 pub(crate) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
     (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
 }

@@ -11,21 +11,13 @@ use crate::stream::send::parts::symbol_loss;
 use crate::stream::send::plan;
 use crate::stream::send::repair_targets::RepairTargets;
 
-/// Source of a block's symbols.
-#[derive(Debug)]
-pub(crate) enum Rows {
-    /// Its bytes.
-    Coded(Encoder<Vec<u8>>),
-    /// Nothing: they are only counted.
-    Elided,
-    /// The block is acknowledged, while older blocks are still open.
-    Acknowledged,
-}
-
 /// A block from its first symbol until it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct SendBlock {
-    pub(crate) rows: Rows,
+    /// Source of its symbols' bytes until it is acknowledged; `None` where the codec carries none.
+    pub(crate) encoder: Option<Encoder<Vec<u8>>>,
+    /// It is acknowledged, while older blocks are still open.
+    is_acknowledged: bool,
     pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
     /// Number of blocks that the session had begun before it.
@@ -51,9 +43,10 @@ pub(crate) struct SendBlock {
 }
 
 impl SendBlock {
-    pub(crate) fn new(rows: Rows, layout: Layout, end_of_stream: bool, begun: u64) -> Self {
+    pub(crate) fn new(encoder: Option<Encoder<Vec<u8>>>, layout: Layout, end_of_stream: bool, begun: u64) -> Self {
         Self {
-            rows,
+            encoder,
+            is_acknowledged: false,
             layout,
             end_of_stream,
             begun,
@@ -70,20 +63,17 @@ impl SendBlock {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.rows, Rows::Acknowledged)
+        !self.is_acknowledged
     }
 
     /// The receiver has it: the memory of its bytes; nothing if that was known before.
     pub(crate) fn complete(&mut self) -> Option<Vec<u8>> {
-        if !self.is_open() {
+        if std::mem::replace(&mut self.is_acknowledged, true) {
             return None;
         }
         self.target = 0;
         self.missing = 0;
-        Some(match std::mem::replace(&mut self.rows, Rows::Acknowledged) {
-            Rows::Coded(encoder) => encoder.into_block(),
-            Rows::Elided | Rows::Acknowledged => Vec::new(),
-        })
+        Some(self.encoder.take().map(Encoder::into_block).unwrap_or_default())
     }
 
     pub(crate) fn k(&self) -> u32 {

@@ -26,7 +26,7 @@ use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 use dfcp_wire::{BlockInfo, Fragment, StreamId};
 
-use crate::config::{Content, Traffic};
+use crate::config::Traffic;
 use crate::limits;
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
@@ -36,7 +36,7 @@ use crate::proof::Layout;
 use crate::shared::source::{Cut, Source};
 use crate::stats::{SentSymbols, StreamStats};
 use crate::stream::send::active_blocks::ActiveBlocks;
-use crate::stream::send::block::{Rows, SendBlock};
+use crate::stream::send::block::SendBlock;
 use crate::stream::send::ending::Ending;
 use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repairs::Repairs;
@@ -133,7 +133,7 @@ pub(crate) struct SendStream {
 impl SendStream {
     pub(crate) fn new(id: StreamId, traffic: Traffic, shared: &SendShared) -> Self {
         let proofs = Proofs::new(shared.secrets.is_some());
-        let mut source = Source::new(shared.packet_symbol_size(), proofs.are_on(), shared.content);
+        let mut source = Source::new(shared.packet_symbol_size(), proofs.are_on(), shared.codec);
         source.take_from(shared.spare.clone());
         Self {
             id,
@@ -290,9 +290,8 @@ impl SendStream {
             end_of_stream: block.end_of_stream,
         };
         let symbol_size = block.layout.symbol_size();
-        let payload_bytes = if matches!(block.rows, Rows::Elided) { 0 } else { symbol_size };
         let (stream, esi, fragment) = (self.id, block.next_esi, Fragment::WHOLE);
-        Some(Symbol { stream, block_id: id, esi, info, reason, fragment, symbol_size, payload_bytes })
+        Some(Symbol { stream, block_id: id, esi, info, reason, fragment, symbol_size })
     }
 
     /// Bytes in flow control of its blocks that the peer's application has not read.
@@ -338,8 +337,8 @@ impl SendStream {
         let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return Ok(false) };
         let shape = BlockShape::for_length(data_bytes, shared.packet_symbol_size()).map_err(|_| CodeError)?;
         let layout = Layout::new(shape, self.proofs.are_on());
-        let rows = self.rows(shared, layout, laid)?;
-        let mut block = SendBlock::new(rows, layout, end_of_stream, shared.blocks_begun);
+        let encoder = self.encoder(shared, layout, laid)?;
+        let mut block = SendBlock::new(encoder, layout, end_of_stream, shared.blocks_begun);
         shared.blocks_begun += 1;
         let parts = shared.parts_of(layout.symbol_size());
         block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss(), parts);
@@ -367,15 +366,17 @@ impl SendStream {
         shared.peer_memory.held_bytes += Self::shared_held_bytes(self.held_bytes(), shared);
     }
 
-    /// Source of a block's symbols.
-    fn rows(&mut self, shared: &mut SendShared, layout: Layout, laid: Vec<u8>) -> Result<Rows, CodeError> {
-        if shared.content == Content::Elided {
-            return Ok(Rows::Elided);
-        }
+    /// Source of the bytes of a block's symbols.
+    fn encoder(
+        &mut self,
+        shared: &mut SendShared,
+        layout: Layout,
+        laid: Vec<u8>,
+    ) -> Result<Option<Encoder<Vec<u8>>>, CodeError> {
         let mut rows = layout.lay_out(laid, shared.packet_symbol_size());
         self.proofs.seal(shared.secrets.as_mut(), layout, &mut rows);
         let coded = layout.coded().map_err(|_| CodeError)?;
-        Encoder::new(shared.kernel, coded, rows).map(Rows::Coded).map_err(|_| CodeError)
+        shared.codec.encoder(shared.kernel, coded, rows).map_err(|_| CodeError)
     }
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
@@ -439,13 +440,12 @@ impl SendStream {
     pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> Result<(), CodeError> {
         let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
         let block = self.blocks.get(index).ok_or(CodeError)?;
-        match &block.rows {
-            Rows::Coded(encoder) if symbol.esi < block.k() => {
-                encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError)
-            }
-            Rows::Coded(encoder) => self.repairs.write(encoder, symbol, block.target, out),
-            Rows::Elided => Ok(()),
-            Rows::Acknowledged => Err(CodeError),
+        match &block.encoder {
+            Some(encoder) if symbol.esi < block.k() => encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError),
+            Some(encoder) => self.repairs.write(encoder, symbol, block.target, out),
+            // By a codec which carries no bytes there are none to write.
+            None if out.is_empty() => Ok(()),
+            None => Err(CodeError),
         }
     }
 

@@ -33,8 +33,7 @@ impl Parts {
     pub(crate) fn next(&self) -> Option<Symbol> {
         let fragment = Fragment::new(self.next, self.count)?;
         let symbol_size = fragment.range(self.whole.symbol_size).len();
-        let payload_bytes = if self.whole.payload_bytes == 0 { 0 } else { symbol_size };
-        Some(Symbol { fragment, symbol_size, payload_bytes, ..self.whole })
+        Some(Symbol { fragment, symbol_size, ..self.whole })
     }
 
     /// It has been sent; whether it was the last.
@@ -43,20 +42,18 @@ impl Parts {
         self.next == self.count
     }
 
-    /// Writes the next part; `encode` writes the symbol.
+    /// Writes the next part; `encode` writes the symbol, of which packets carry `whole_bytes`.
     ///
     /// # Errors
     /// Those of `encode`, or `out` has not the length of the part.
     pub(crate) fn write(
         &mut self,
+        whole_bytes: usize,
         encode: impl FnOnce(&mut [u8]) -> Result<(), CodeError>,
         out: &mut [u8],
     ) -> Result<(), CodeError> {
-        if out.is_empty() {
-            return Ok(());
-        }
         if self.bytes.is_empty() {
-            self.bytes.resize(self.whole.symbol_size, 0);
+            self.bytes.resize(whole_bytes, 0);
             encode(&mut self.bytes)?;
         }
         let part = Fragment::new(self.next, self.count).map(|fragment| fragment.range(self.bytes.len()));

@@ -95,7 +95,6 @@ mod tests {
                 reason: Reason::Round,
                 fragment: dfcp_wire::Fragment::WHOLE,
                 symbol_size: SYMBOL_BYTES,
-                payload_bytes: SYMBOL_BYTES,
             };
             let encoder = &blocks[block_id as usize];
             let (mut out, mut expected) = ([0; SYMBOL_BYTES], [0; SYMBOL_BYTES]);

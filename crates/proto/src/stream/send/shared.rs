@@ -6,7 +6,8 @@ use dfcp_fountain::kernel::Kernel;
 use dfcp_wire::StreamId;
 use dfcp_wire::feedback::Report;
 
-use crate::config::{Config, Content, SendBuffering};
+use crate::codec::Codec;
+use crate::config::{Config, SendBuffering};
 use crate::limits;
 use crate::path::packet_size::NEARLY_FULL_BYTES;
 use crate::proof;
@@ -66,7 +67,7 @@ pub(crate) const KIB_BYTES: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct SendShared {
     pub(crate) kernel: Kernel,
-    pub(crate) content: Content,
+    pub(crate) codec: &'static dyn Codec,
     pub(crate) secrets: Option<Secrets>,
     pub(crate) spare: SpareBlocks,
     /// The connection's symbol size z: the most bytes of data in a symbol.
@@ -111,7 +112,7 @@ impl SendShared {
         let secrets = proofs.map(Secrets::new);
         Self {
             kernel,
-            content: config.content,
+            codec: config.codec,
             symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()) as u16,
             packet_symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()) as u16,
             base_symbol_size: 0,

@@ -27,8 +27,6 @@ pub(crate) struct Symbol {
     pub(crate) fragment: Fragment,
     /// Bytes of the part, secret included.
     pub(crate) symbol_size: usize,
-    /// As many of them are written; the others are only counted.
-    pub(crate) payload_bytes: usize,
 }
 
 impl Symbol {

@@ -1,9 +1,7 @@
-//! CUBIC of Linux 6.12 (`net/ipv4/tcp_cubic.c`, version 2.3), in that code's integers and clock ticks, with HyStart as an
-//! option.
+//! CUBIC of Linux 6.12 (`net/ipv4/tcp_cubic.c`, version 2.3), in its integers and clock ticks, with optional HyStart.
 //!
-//! It differs from RFC 9438, and under random loss each difference counts: the estimate of Reno's window starts anew
-//! with each stage and grows by whole segments; growth is worked out once per clock tick, and once in 30 ms while the
-//! window stays; the timer's firing forgets the last maximum.
+//! Differences from RFC 9438, all of which matter under random loss: the estimate of Reno's window restarts with each stage and grows by
+//! whole segments; growth is computed once per tick, and once in 30 ms while the window is constant; a timeout forgets the last maximum.
 
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use super::cubic_2008::cube_root;
 use super::hystart::HyStart;
 
 const BETA_SCALE: u64 = 1024;
-/// Part of the window left after a loss, of [`BETA_SCALE`].
+/// Share of the window kept after a loss, in units of [`BETA_SCALE`].
 const BETA: u64 = 717;
 /// C of the cubic function, 410/1024 segments per second cubed.
 const CUBE_RTT_SCALE: u64 = 410;
@@ -23,15 +21,15 @@ const CUBE_RTT_SCALE: u64 = 410;
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
 /// Segments acknowledged per segment of Reno's growth, times 8, per segment of the window.
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Bound on `cnt` before the first loss: the window grows by 5 % a round trip or faster.
+/// Limit of `cnt` before the first loss: the window grows by at least 5 % per RTT.
 const CNT_BEFORE_LOSS_MAX: u64 = 20;
-/// The fastest growth: half as much again in a round trip.
+/// Minimum of `cnt`: growth by half per RTT.
 const CNT_MIN: u64 = 2;
-/// Clock ticks where the configuration has none.
+/// Default clock tick, if the configuration has none.
 const DEFAULT_TICK_NS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Windows in segments, times in clock ticks unless named otherwise.
+/// State of CUBIC. Windows in segments, times in clock ticks unless stated otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     hystart: Option<HyStart>,
@@ -47,7 +45,7 @@ pub(crate) struct Cubic {
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
-    /// Window that Reno would have.
+    /// Estimate of Reno's window.
     reno_cwnd: u64,
 }
 
@@ -74,10 +72,10 @@ impl Cubic {
         }
     }
 
-    /// `cubictcp_acked`.
+    /// Port of `cubictcp_acked`.
     pub(super) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         let Some(rtt_ns) = ack.rtt_ns else { return };
-        // Right after a recovery the queue is not what the path adds.
+        // Right after a recovery, the queue is not yet the path's.
         if self.epoch_start.is_some_and(|start| self.ticks(ack.now) < start + SECOND_NS / self.tick_ns) {
             return;
         }
@@ -100,7 +98,7 @@ impl Cubic {
         window.additive_increase(u32::try_from(self.cnt).unwrap_or(u32::MAX), acked);
     }
 
-    /// Sending starts again with nothing in flight, after a pause since `last_sent`: a stage does not age in it.
+    /// Handles a start of sending after a pause since `last_sent`: a stage does not age during a pause.
     pub(super) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
         let now = self.ticks(now);
         let pause = now.saturating_sub(self.ticks(last_sent));
@@ -110,13 +108,13 @@ impl Cubic {
     pub(super) fn threshold(&mut self, window: &Window) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch_start = None;
-        // Fast convergence: a flow that lost below its last maximum gives up room for others.
+        // Fast convergence: a flow that lost below its last maximum makes room for others.
         self.last_max_cwnd =
             if cwnd < self.last_max_cwnd { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
         u32::try_from(cwnd * BETA / BETA_SCALE).unwrap_or(u32::MAX).max(2)
     }
 
-    /// `bictcp_reset`.
+    /// Port of `bictcp_reset`.
     pub(super) fn on_timeout(&mut self) {
         *self = Self::reset(self.hystart.map(|_| HyStart::new()), self.tick_ns);
     }
@@ -125,7 +123,7 @@ impl Cubic {
         time.as_ns() / self.tick_ns
     }
 
-    /// `bictcp_update`.
+    /// Port of `bictcp_update`.
     fn update(&mut self, cwnd: u64, acked: u64, now: Time) {
         let time = self.ticks(now);
         self.ack_cnt += acked;
@@ -176,7 +174,7 @@ impl Cubic {
 
     /// Grows at least as fast as Reno would (`tcp_friendliness`).
     fn be_friendly(&mut self, cwnd: u64) {
-        // The last segments which a whole one needs stay in the count: the kernel asks for more, not for as many.
+        // Keep the remainder in the count: the kernel requires more, not as many.
         let per_segment = ((cwnd * RENO_SCALE) >> 3).max(1);
         let segments = self.ack_cnt.saturating_sub(1) / per_segment;
         self.ack_cnt -= segments * per_segment;
@@ -193,7 +191,7 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(1);
 
-    /// One acknowledgement for two segments, `rtt_ms` a window.
+    /// Simulates one acknowledgement per two segments, `rtt_ms` per window.
     fn run(cubic: &mut Cubic, window: &mut Window, from_ms: u64, rounds: u64, rtt_ms: u64) -> u64 {
         let mut now_ms = from_ms;
         for _ in 0..rounds {
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn is_as_fast_as_its_estimate_of_reno_where_that_is_faster() {
-        // W = 20, RTT 10 ms: the cubic function stands still for long; Reno's estimate grows by one for 15/8 windows.
+        // W = 20, RTT 10 ms: the cubic function is flat for long; Reno's estimate grows by one for 15/8 windows.
         let mut cubic = Cubic::new(false, TICK);
         let mut window = Window::new(20, Some(1), u32::MAX);
         window.ssthresh = cubic.threshold(&window);

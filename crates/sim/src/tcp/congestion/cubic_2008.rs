@@ -1,9 +1,8 @@
-//! CUBIC 2.2 as Linux 2.6.26 had it (`net/ipv4/tcp_cubic.c`), in that code's integers and 250 Hz clock ticks.
+//! CUBIC 2.2 of Linux 2.6.26 (`net/ipv4/tcp_cubic.c`), in its integers and 250 Hz ticks.
 //!
-//! It differs from RFC 9438: the window falls to 717/1024 (2.6.24 had 819; the documents' figures about small buffers,
-//! queues and random loss all fit 717); it counts acknowledgements, corrected by an estimate of how many segments each
-//! covers; it grows by one segment per 50 acknowledged before the first loss; a minimum of one segment per
-//! acknowledgement is its only limit upwards.
+//! Differences from RFC 9438: the window falls to 717/1024 (819 in 2.6.24; the thesis's figures about small buffers, queues and random loss
+//! all fit 717); acknowledgements are counted, corrected by an estimate of the segments that each covers; before the first loss the window
+//! grows by one segment per 50 acknowledged; the only upper limit is one segment per acknowledgement.
 
 use dfcp_time::Time;
 
@@ -22,10 +21,10 @@ const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// Clock ticks per second (`CONFIG_HZ` of Debian's kernel).
 const HZ: u64 = 250;
 const TICK_NS: u64 = 1_000_000_000 / HZ;
-/// Segments per acknowledgement are kept times 16.
+/// Shift of the fixed-point ratio of segments per acknowledgement.
 const ACK_RATIO_SHIFT: u32 = 4;
 
-/// Windows in segments, times in clock ticks unless named otherwise.
+/// State of CUBIC. Windows in segments, times in clock ticks unless stated otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic2008 {
     hystart: Option<HyStart>,
@@ -101,12 +100,12 @@ impl Cubic2008 {
         u32::try_from(cwnd * BETA / BETA_SCALE).unwrap_or(u32::MAX).max(2)
     }
 
-    /// `bictcp_reset`.
+    /// Port of `bictcp_reset`.
     pub(super) fn on_timeout(&mut self) {
         *self = Self { hystart: self.hystart, ..Self::new(false) };
     }
 
-    /// `bictcp_update`.
+    /// Port of `bictcp_update`.
     fn update(&mut self, cwnd: u64, now: Time) {
         let time = now.as_ns() / TICK_NS;
         self.ack_cnt += 1;
@@ -160,7 +159,7 @@ impl Cubic2008 {
     }
 }
 
-/// The integer cube root, rounded down.
+/// Integer cube root, rounded down.
 pub(super) fn cube_root(x: u64) -> u64 {
     let mut root = 0u64;
     for bit in (0..22).rev() {
@@ -189,7 +188,7 @@ mod tests {
         let window = Window::new(1000, None, u32::MAX);
         assert_eq!(cubic.threshold(&window), 700);
         assert_eq!(cubic.last_max_cwnd, 1000);
-        // Lost below the last maximum: 900 · 1741 / 2048 = 765.
+        // Loss below the last maximum: 900 · 1741 / 2048 = 765.
         assert_eq!(cubic.threshold(&Window::new(900, None, u32::MAX)), 630);
         assert_eq!(cubic.last_max_cwnd, 765);
         cubic.on_timeout();

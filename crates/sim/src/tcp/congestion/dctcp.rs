@@ -1,41 +1,41 @@
-//! DCTCP (RFC 8257) of Linux 6.12 (`net/ipv4/tcp_dctcp.c`), in that code's integers: a mark takes so much of the window as
-//! was marked of late. It grows as Reno does, and losses halve it as they do Reno's.
+//! DCTCP (RFC 8257) of Linux 6.12 (`net/ipv4/tcp_dctcp.c`), in its integers: a mark reduces the window by the recently marked share.
+//! Growth, and the response to loss, are Reno's.
 
 use super::super::window::Window;
 
-/// Alpha if all was marked.
+/// Alpha if everything was marked.
 const ALPHA_MAX: u64 = 1024;
-/// The weight of a round trip is 2^-this (`dctcp_shift_g`).
+/// Shift of the weight of an RTT, 2^-this (`dctcp_shift_g`).
 const GAIN_SHIFT: u32 = 4;
-/// Shift for a mark's part of [`ALPHA_MAX`]; a mark costs half of alpha.
+/// Shift that scales alpha; a mark costs half of alpha.
 const ALPHA_SHIFT: u32 = 10;
 
-/// The share of what was delivered that was marked.
+/// Estimator of the marked share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dctcp {
     alpha: u64,
-    /// A round trip is over when all below this segment is acknowledged.
+    /// End of the current RTT: all segments below are acknowledged.
     round_end: u64,
-    /// Segments delivered, and delivered with a mark, before this round trip.
+    /// Segments delivered before this RTT; the next field counts those delivered with a mark.
     delivered: u64,
     delivered_ce: u64,
 }
 
 impl Dctcp {
-    /// It begins as if all had been marked (`dctcp_alpha_on_init`), so the first mark halves the window.
+    /// Starts with alpha at its maximum (`dctcp_alpha_on_init`), so the first mark halves the window.
     pub(super) fn new() -> Self {
         Self { alpha: ALPHA_MAX, round_end: 0, delivered: 0, delivered_ce: 0 }
     }
 
-    /// `dctcp_update_alpha`. `una` is the first segment which is not acknowledged, `end` the next to be sent; the counts are
-    /// those before what this acknowledgement adds cumulatively.
+    /// Port of `dctcp_update_alpha`. `una` is the first unacknowledged segment, `end` the next to be sent; the counts exclude what this
+    /// acknowledgement adds cumulatively.
     pub(crate) fn on_ack(&mut self, una: u64, end: u64, delivered: u64, delivered_ce: u64) {
         if una < self.round_end {
             return;
         }
         let (all, marked) = (delivered - self.delivered, delivered_ce - self.delivered_ce);
         let part = self.alpha >> GAIN_SHIFT;
-        // The rest of a small alpha goes at once, or the shift would keep it for ever.
+        // The remainder of a small alpha is dropped at once: the shift would keep it for ever.
         self.alpha -= if part == 0 { self.alpha } else { part };
         if marked > 0 {
             self.alpha = (self.alpha + (marked << (ALPHA_SHIFT - GAIN_SHIFT)) / all.max(1)).min(ALPHA_MAX);
@@ -43,7 +43,7 @@ impl Dctcp {
         (self.round_end, self.delivered, self.delivered_ce) = (end, delivered, delivered_ce);
     }
 
-    /// The window after a mark, in segments (`dctcp_ssthresh`).
+    /// Window after a mark, in segments (`dctcp_ssthresh`).
     pub(super) fn threshold_after_mark(&self, window: &Window) -> u32 {
         let taken = (u64::from(window.cwnd) * self.alpha) >> (ALPHA_SHIFT + 1);
         (window.cwnd - u32::try_from(taken).unwrap_or(window.cwnd)).max(2)
@@ -54,7 +54,7 @@ impl Dctcp {
 mod tests {
     use super::*;
 
-    /// One round trip of `all` segments of which `marked` were marked.
+    /// Simulates an RTT of `all` segments of which `marked` are marked.
     fn round(dctcp: &mut Dctcp, all: u64, marked: u64) -> u64 {
         let (delivered, delivered_ce) = (dctcp.delivered + all, dctcp.delivered_ce + marked);
         dctcp.on_ack(dctcp.round_end, dctcp.round_end + all, delivered, delivered_ce);

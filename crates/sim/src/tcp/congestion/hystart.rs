@@ -1,25 +1,24 @@
-//! HyStart: ends slow start before the queue overflows (Ha and Rhee, "Taming the elephants", 2011), with the constants
-//! of Linux.
+//! HyStart: ends slow start before the queue overflows (Ha and Rhee, "Taming the elephants", 2011), with Linux's constants.
 
 use dfcp_time::Time;
 
 use super::Ack;
 
-/// Below this window nothing is decided.
+/// Window below which HyStart is inactive.
 const LOW_WINDOW_SEGMENTS: u32 = 16;
-/// Round trips looked at in a round.
+/// RTT samples per round.
 const SAMPLES: u32 = 8;
-/// Acknowledgements this close together are one train.
+/// Maximum gap between acknowledgements of one train.
 const TRAIN_GAP_NS: u64 = 2_000_000;
 const DELAY_INCREASE_MIN_NS: u64 = 4_000_000;
 const DELAY_INCREASE_MAX_NS: u64 = 16_000_000;
 
-/// The state of the round which is being watched.
+/// State of the current round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
     found: bool,
     round_start: Time,
-    /// The round ends when this segment is acknowledged.
+    /// Segment whose acknowledgement ends the round.
     round_end: u64,
     last_ack: Time,
     round_rtt_ns: u64,
@@ -38,7 +37,7 @@ impl HyStart {
         }
     }
 
-    /// Returns whether slow start should end now. `min_rtt_ns` is the smallest round trip so far.
+    /// Returns true if slow start should end now. `min_rtt_ns` is the smallest RTT so far.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: u32, rtt_ns: u64, min_rtt_ns: u64) -> bool {
         let now = ack.now;
         if ack.una > self.round_end {

@@ -1,4 +1,4 @@
-//! The algorithms which set the congestion window.
+//! Congestion control algorithms.
 
 mod bbr;
 mod cubic;
@@ -19,12 +19,12 @@ use super::window::Window;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) now: Time,
-    /// Segments acknowledged, or 1 where acknowledgements are counted.
+    /// Segments acknowledged; 1 where acknowledgements are counted.
     pub(crate) acked: u32,
-    /// Segments acknowledged, however they are counted.
+    /// Segments acknowledged in any case.
     pub(crate) segments: u32,
     pub(crate) rtt_ns: Option<u64>,
-    /// Time that bursts of segments may add to the length of an ACK train (`hystart_ack_delay` of Linux).
+    /// Time that bursts may add to an ACK train (`hystart_ack_delay` of Linux).
     pub(crate) burst_ns: u64,
     /// First segment not acknowledged.
     pub(crate) una: u64,
@@ -34,16 +34,16 @@ pub(crate) struct Ack {
 
 #[cfg(test)]
 impl Ack {
-    /// `acked` segments arrived in order.
+    /// Acknowledgement of `acked` segments in order.
     pub(crate) fn plain(now: Time, acked: u32) -> Self {
         Self { now, acked, segments: acked, rtt_ns: None, burst_ns: 0, una: 0, end: 0 }
     }
 }
 
-/// An algorithm with its state.
+/// Algorithm with its state.
 #[derive(Clone, Debug)]
 pub(crate) enum Controller {
-    /// NewReno, Reno and Tahoe: they differ in their recovery.
+    /// NewReno, Reno and Tahoe, which differ in their recovery.
     Reno,
     Cubic(Cubic),
     Cubic2008(Cubic2008),
@@ -62,7 +62,7 @@ impl Controller {
         }
     }
 
-    /// Every acknowledgement of something new, whatever the phase.
+    /// Processes every acknowledgement of new data, in any phase.
     pub(crate) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}
@@ -71,7 +71,7 @@ impl Controller {
         }
     }
 
-    /// The window may grow.
+    /// Grows the window.
     pub(crate) fn grow(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Self::Reno | Self::Dctcp(_) => {
@@ -89,20 +89,20 @@ impl Controller {
         }
     }
 
-    /// Something is sent with nothing in flight; what was sent last went at `last_sent`.
+    /// Handles a transmission with nothing in flight; the last one was at `last_sent`.
     pub(crate) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
         if let Self::Cubic(cubic) = self {
             cubic.on_transmit_start(now, last_sent);
         }
     }
 
-    /// The slow-start threshold after a loss, in segments.
+    /// Slow-start threshold after a loss, in segments.
     pub(crate) fn threshold(&mut self, window: &Window) -> u32 {
         match self {
             Self::Reno | Self::Dctcp(_) => (window.cwnd / 2).max(2),
             Self::Cubic(cubic) => cubic.threshold(window),
             Self::Cubic2008(cubic) => cubic.threshold(window),
-            // The window is remembered, the threshold stays.
+            // Only the window is saved; the threshold stays.
             Self::Bbr(bbr) => {
                 bbr.save_cwnd(window);
                 window.ssthresh
@@ -110,7 +110,7 @@ impl Controller {
         }
     }
 
-    /// The threshold where nothing has to be repaired: after a mark, or a loss which a probe has repaired. Only DCTCP tells marks from
+    /// Slow-start threshold without a repair: after a mark, or a loss that a probe has repaired. Only DCTCP distinguishes marks from
     /// losses.
     pub(crate) fn cwr_threshold(&mut self, window: &Window) -> u32 {
         match self {
@@ -119,7 +119,7 @@ impl Controller {
         }
     }
 
-    /// Floor of rate halving: Linux 2.6.26 lets only Reno go to half the threshold.
+    /// Floor of rate halving: Linux 2.6.26 permits only Reno half the threshold.
     pub(crate) fn halving_floor(&self, window: &Window, method: Reduction) -> u32 {
         match self {
             Self::Reno if method == Reduction::RateHalving => (window.ssthresh / 2).max(1),
@@ -127,7 +127,7 @@ impl Controller {
         }
     }
 
-    /// The timer fired. [`threshold`](Self::threshold) was asked before.
+    /// Handles a timeout, after [`threshold`](Self::threshold).
     pub(crate) fn on_timeout(&mut self) {
         match self {
             Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}

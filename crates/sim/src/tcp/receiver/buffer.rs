@@ -1,44 +1,43 @@
-//! The window that Linux 6.12 offers, for an application which reads at once: it grows with what the application read in
-//! the last round trip ("dynamic right-sizing", `tcp_rcv_space_adjust`), with each segment by two more (`tcp_grow_window`),
-//! and what waits above a gap takes room from it (`__tcp_select_window`). On a long path with many losses it, and not the
-//! congestion window, is what a flow's first round trips are limited by.
+//! Receive window of Linux 6.12, for an application that reads at once: it grows with the bytes read in the last RTT ("dynamic
+//! right-sizing", `tcp_rcv_space_adjust`) and by two segments per received one (`tcp_grow_window`); data above a gap reduces it
+//! (`__tcp_select_window`). On a long, lossy path this window, not the congestion window, limits a flow's first RTTs.
 
 use dfcp_time::Time;
 
 use super::super::config::Config;
 
-/// Initial size of a buffer (`tcp_rmem`).
+/// Initial buffer size (`tcp_rmem`).
 const FIRST_BYTES: u64 = 131_072;
-/// Limit of a Linux receiver's buffer, bytes: more than 200 Mbit/s need over a second.
+/// Maximum buffer size of a Linux receiver, bytes: beyond the need of 200 Mbit/s over a second.
 pub const RECEIVE_BUFFER_BYTES_MAX: u64 = 64 << 20;
-/// Memory of a segment beside its data (`truesize`, as Linux's own sender makes it): on arrival, and while it waits in one
-/// piece with others.
+/// Memory overhead of a segment (`truesize`, as produced by Linux's own sender) on arrival; the next constant is that while it waits merged
+/// with others.
 const ARRIVING_OVERHEAD_BYTES: u64 = 832;
 const WAITING_OVERHEAD_BYTES: u64 = 728;
-/// The share of data in a buffer, by the first segment, is counted in parts of this.
+/// Fixed-point unit of the share of data in a buffer, set by the first segment.
 const SHARE_UNIT: u64 = 256;
-/// A window is offered in steps of this (RFC 7323, section 2; the scale follows from [`RECEIVE_BUFFER_BYTES_MAX`]).
+/// Granularity of the advertised window (RFC 7323, section 2; the scale follows from [`RECEIVE_BUFFER_BYTES_MAX`]).
 const STEP_BYTES: u64 = 1 << 11;
-/// Windows of this many segments come on top of twice what was read.
+/// Segments added to twice the bytes read.
 const CUSHION_SEGMENTS: u64 = 16;
 const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
-/// A receiver's buffer, and the window offered from it.
+/// Buffer of a receiver, with the advertised window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveBuffer {
     mss: u64,
     bytes: u64,
-    /// Upper limit of the window in this buffer.
+    /// Upper limit of the window.
     clamp: u64,
-    /// Present limit (`rcv_ssthresh`).
+    /// Current limit of the window (`rcv_ssthresh`).
     threshold: u64,
-    /// The first number that may not be sent yet. Never taken back.
+    /// First number beyond the advertised window; never decreases.
     edge: u64,
-    /// The most that was read in a round trip, and the measurement which is under way.
+    /// Most bytes read in an RTT; the fields below belong to the measurement in progress.
     read_in_round: u64,
     round_began_at: u64,
     round_began: Time,
-    /// Eight times the smoothed round trip, by timestamps, and the last of them.
+    /// Eight times the smoothed RTT, by timestamps; the next field is the last echoed one.
     rtt_8_ns: u64,
     last_echoed: Time,
 }
@@ -61,12 +60,12 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The first number that was never offered.
+    /// First number that was never advertised.
     pub(super) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// A segment has arrived; `waiting_bytes` are in the buffer with it. Returns whether the window may grow by it.
+    /// Processes an arrival; `waiting_bytes` are in the buffer with it. Returns true if the window may grow.
     pub(super) fn on_segment(&mut self, now: Time, echoed: Time, waiting_bytes: u64) -> bool {
         if echoed != self.last_echoed {
             self.last_echoed = echoed;
@@ -85,7 +84,7 @@ impl ReceiveBuffer {
         room > 0
     }
 
-    /// The application has read everything below `read`.
+    /// Records that the application has read everything below `read`.
     pub(super) fn on_read(&mut self, now: Time, read: u64) {
         if self.rtt_8_ns == 0 || (now.since(self.round_began).as_nanos() as u64) < self.rtt_8_ns / 8 {
             return;
@@ -104,7 +103,7 @@ impl ReceiveBuffer {
         self.round_began = now;
     }
 
-    /// The window of an acknowledgement of everything below `next`, while `waiting_bytes` wait above it.
+    /// Window in an acknowledgement of everything below `next`, while `waiting_bytes` lie above a gap.
     pub(super) fn offer(&mut self, next: u64, waiting_bytes: u64) -> u32 {
         let window = self.threshold.min(self.free(waiting_bytes, 0)).next_multiple_of(STEP_BYTES);
         let before = self.edge.saturating_sub(next).next_multiple_of(STEP_BYTES);
@@ -112,7 +111,7 @@ impl ReceiveBuffer {
         u32::try_from(self.edge - next).unwrap_or(u32::MAX)
     }
 
-    /// Data's share of a buffer, in parts of [`SHARE_UNIT`].
+    /// Share of data in the buffer, in units of 1/[`SHARE_UNIT`].
     fn share(&self) -> u64 {
         (self.mss * SHARE_UNIT / (self.mss + ARRIVING_OVERHEAD_BYTES)).max(1)
     }
@@ -138,7 +137,7 @@ mod tests {
         ReceiveBuffer::new(&Config::modern(Congestion::Bbr1))
     }
 
-    /// Segment `number`, from 1, arrives in order 200 ms after what it echoes, and is read.
+    /// Receives and reads segment `number`, from 1, in order, 200 ms after the timestamp it echoes.
     fn receive(buffer: &mut ReceiveBuffer, at_ms: u64, number: u64) -> bool {
         let now = Time::from_ms(1_000 + at_ms);
         let grew = buffer.on_segment(now, Time::from_ms(800 + at_ms), MSS);
@@ -146,7 +145,7 @@ mod tests {
         grew
     }
 
-    /// Values of a kernel (`TCP_INFO`, `SO_MEMINFO`) for a flow of BBR over 200 ms that loses nothing.
+    /// Values of a real kernel (`TCP_INFO`, `SO_MEMINFO`) for a lossless BBR flow over 200 ms.
     #[test]
     fn the_window_grows_as_the_kernels() {
         let mut buffer = buffer();
@@ -173,9 +172,9 @@ mod tests {
         let next = 1 + 20 * MSS;
         let offered = buffer.offer(next, 0);
         assert_eq!(offered, 81_920);
-        // Forty above a gap.
+        // Forty segments above a gap.
         assert_eq!(buffer.offer(next, 40 * MSS), offered);
-        // As the stream goes on by a little, the window shrinks, but its edge does not move back.
+        // As the stream advances slightly, the window shrinks, but its edge does not move back.
         let edge = buffer.edge();
         assert_eq!(buffer.offer(next + 10 * MSS, 30 * MSS), 67_584);
         assert!(buffer.edge() >= edge);

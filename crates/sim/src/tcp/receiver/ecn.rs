@@ -1,5 +1,5 @@
-//! ECN of a receiver: tells the sender of marks until that says that it has obeyed (RFC 3168, section 6.1.3), or, for DCTCP,
-//! exactly which segments were marked (RFC 8257, section 3.2).
+//! ECN of a receiver: echoes marks until the sender confirms its response (RFC 3168, section 6.1.3), or, for DCTCP, reports exactly the
+//! marked segments (RFC 8257, section 3.2).
 
 use dfcp_netem::Ecn;
 
@@ -7,25 +7,25 @@ use super::super::config::{AckPolicy, Congestion};
 use super::super::segment::Segment;
 use super::Receiver;
 
-/// Quick acknowledgements after a mark, for a sender with a very small window, and around segments that were sent again (`__tcp_ecn_check_ce`).
+/// Number of quick acknowledgements after a mark, for senders with a very small window, and around retransmissions (`__tcp_ecn_check_ce`).
 const QUICK_ACKS: u32 = 2;
 
-/// An acknowledgement out of turn: its number, and whether it tells of a mark.
+/// Immediate acknowledgement: its number, and whether it echoes a mark.
 pub(super) type EarlyAck = (u64, bool);
 
-/// The state of it.
+/// ECN state of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiverEcn {
-    /// Both ends use ECN.
+    /// True if both ends use ECN.
     pub(super) is_agreed: bool,
-    /// Acknowledgements tell of a mark.
+    /// True while acknowledgements echo a mark.
     pub(super) echoes: bool,
-    /// A segment has come whose sender takes part.
+    /// True once an ECN-capable segment has arrived.
     was_seen: bool,
-    /// DCTCP: the last segment was marked, and the number which was expected after it.
+    /// State of DCTCP: the last segment was marked; the next field is the number expected after it.
     was_marked: bool,
     prior_next: u64,
-    /// DCTCP: to be sent before the next one.
+    /// Acknowledgement of DCTCP to send before the next one.
     pub(super) early_ack: Option<EarlyAck>,
 }
 
@@ -34,14 +34,14 @@ impl Receiver {
         self.config.congestion == Congestion::Dctcp
     }
 
-    /// A first SYN. One that is itself ECT comes from a DCTCP, or has been changed on its way (`tcp_ecn_create_request`).
+    /// Negotiates ECN at the first SYN. A SYN that is itself ECT comes from DCTCP, or was modified on its way (`tcp_ecn_create_request`).
     pub(super) fn agree_on_ecn(&mut self, syn: &Segment) {
         let may = self.is_dctcp() || self.config.uses_ecn() && !syn.ecn.is_capable();
         self.ecn.is_agreed = may && syn.flags.ece && syn.flags.cwr;
         self.ecn.prior_next = self.data.next();
     }
 
-    /// The sender has obeyed. Its window may be very small, so it is answered at once.
+    /// Processes CWR. The sender's window may be very small, so it is answered at once.
     pub(super) fn accept_cwr(&mut self, segment: &Segment) {
         if segment.flags.cwr {
             self.ecn.echoes = false;
@@ -49,14 +49,14 @@ impl Receiver {
         }
     }
 
-    /// New data have arrived and been put in order.
+    /// Processes the codepoint of new in-order data.
     pub(super) fn note_codepoint(&mut self, segment: &Segment) {
         if !self.ecn.is_agreed {
             return;
         }
         self.stats.ce_segments += u64::from(segment.ecn == Ecn::Ce);
         match segment.ecn {
-            // It was probably sent again.
+            // Probably a retransmission.
             Ecn::NotEct if self.ecn.was_seen => self.acknowledge_quickly(),
             Ecn::NotEct => {}
             _ if self.is_dctcp() => self.echo_exactly(segment.ecn == Ecn::Ce),
@@ -69,7 +69,7 @@ impl Receiver {
         self.ecn.was_seen |= segment.ecn.is_capable();
     }
 
-    /// `dctcp_ece_ack_update`: where marks begin or end, what was received before is acknowledged by itself.
+    /// Port of `dctcp_ece_ack_update`: where marks start or end, earlier data is acknowledged separately.
     fn echo_exactly(&mut self, is_marked: bool) {
         if self.ecn.was_marked != is_marked {
             if self.delayed_deadline.is_some() {

@@ -1,5 +1,5 @@
-//! Acknowledgement timing of Linux 6.12 (`__tcp_ack_snd_check`, `tcp_event_data_recv` and
-//! `tcp_send_delayed_ack`), for an application which reads at once.
+//! Acknowledgement timing of Linux 6.12 (`__tcp_ack_snd_check`, `tcp_event_data_recv` and `tcp_send_delayed_ack`), for an application that
+//! reads at once.
 
 use std::time::Duration;
 
@@ -9,43 +9,43 @@ use super::super::config::Config;
 use super::super::segment::Segment;
 use super::Receiver;
 
-/// Quick acknowledgements after a needless retransmission (`TCP_MAX_QUICKACKS`).
+/// Quick acknowledgements after a spurious retransmission (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// The shortest delay of an acknowledgement (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
+/// Minimum delay of an acknowledgement (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
 const DELAY_MIN_NS: u64 = 40_000_000;
-/// Longest delay of an acknowledgement (`TCP_DELACK_MAX`).
+/// Maximum delay of an acknowledgement (`TCP_DELACK_MAX`).
 const DELAY_MAX_NS: u64 = 200_000_000;
-/// Duplicate acknowledgements which are never held back (`TCP_FASTRETRANS_THRESH`).
+/// Duplicate acknowledgements that are never compressed (`TCP_FASTRETRANS_THRESH`).
 const PROMPT_DUPLICATES: u32 = 3;
-/// Most acknowledgements that are held back (`tcp_comp_sack_nr`).
+/// Maximum number of compressed acknowledgements (`tcp_comp_sack_nr`).
 const COMPRESSED_MAX: u32 = 44;
-/// Longest time of holding back (`tcp_comp_sack_delay_ns`), ...
+/// Maximum time of compression (`tcp_comp_sack_delay_ns`), unless `COMPRESSION_RTT_PART` gives less.
 const COMPRESSION_MAX: Duration = Duration::from_millis(1);
-/// ... unless this part of the round trip is shorter.
+/// Divisor of the RTT that limits the time of compression.
 const COMPRESSION_RTT_PART: u32 = 20;
-/// Lateness of the timer, which may wait for others (`tcp_comp_sack_slack_ns`): there are none here, so it is always so late.
+/// Slack of the compression timer (`tcp_comp_sack_slack_ns`), which may coalesce with others; without others it always expires this late.
 const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 
-/// A segment of data, and what it changed.
+/// Data segment, with its effect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) segment: &'a Segment,
     pub(super) in_order: bool,
-    /// All of the segment was acknowledged before.
+    /// The segment was already acknowledged completely.
     pub(super) is_old: bool,
-    /// There was a gap before it.
+    /// The segment filled a gap.
     pub(super) filled: bool,
 }
 
-/// The state of it.
+/// Acknowledgement state of Linux.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinuxAcks {
-    /// The delay of the next acknowledgement; 0 before the first segment.
+    /// Delay of the next acknowledgement; 0 before the first segment.
     delay_ns: u64,
     last_arrival: Time,
     /// The end of a burst has arrived since the last acknowledgement.
     pushed: bool,
-    /// Duplicate acknowledgements sent at once since the stream went on, and where it stood then.
+    /// Duplicate acknowledgements sent at once since the stream advanced; the next field is its position then.
     prompt_duplicates: u32,
     duplicates_of: u64,
     compressed: u32,
@@ -59,7 +59,7 @@ impl LinuxAcks {
         self.compressed_until = None;
     }
 
-    /// Time at which the acknowledgement held back is sent.
+    /// Time at which the compressed acknowledgement is sent.
     pub(super) fn compressed_until(&self) -> Option<Time> {
         self.compressed_until
     }
@@ -68,7 +68,7 @@ impl LinuxAcks {
         self.delay_ns = DELAY_MIN_NS;
     }
 
-    /// `tcp_delack_timer_handler`: the second segment takes longer than was thought.
+    /// Port of `tcp_delack_timer_handler`: the second segment takes longer than expected.
     pub(super) fn on_delayed_ack_missed(&mut self, config: &Config) {
         self.delay_ns = (2 * self.delay_ns).min(DELAY_MAX_NS).min(duration_ns(config.max_rto));
     }
@@ -89,7 +89,7 @@ impl Receiver {
             || self.quick_acks > 0
             || self.fin_received
             || arrival.filled && !has_gap
-            // The application reads the end of a burst, and that sends it (`__tcp_cleanup_rbuf`).
+            // The application reads the end of a burst, which sends the acknowledgement (`__tcp_cleanup_rbuf`).
             || self.linux.pushed && arrival.in_order && !has_gap;
         if is_due {
             self.quick_acks = self.quick_acks.saturating_sub(1);
@@ -103,7 +103,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_event_data_recv`.
+    /// Port of `tcp_event_data_recv`.
     fn note_pace(&mut self, now: Time) {
         let gap_ns = duration_ns(now.since(self.linux.last_arrival));
         let delay_ns = &mut self.linux.delay_ns;
@@ -119,7 +119,7 @@ impl Receiver {
         self.linux.last_arrival = now;
     }
 
-    /// `tcp_send_delayed_ack`.
+    /// Port of `tcp_send_delayed_ack`.
     fn delay_ack(&mut self, now: Time) {
         if self.delayed_deadline.is_some() {
             return;

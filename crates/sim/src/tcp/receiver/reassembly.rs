@@ -1,18 +1,18 @@
-//! Ranges of bytes that have arrived.
+//! Received byte ranges.
 
 use std::collections::VecDeque;
 
 use super::super::segment::SACK_BLOCKS_MAX;
 
-/// Bytes received: all below `next`, and ranges above it.
+/// Received bytes: all below `next`, and ranges above it.
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly {
     next: u64,
-    /// Disjoint, not touching, in rising order, all above `next`.
+    /// Disjoint, non-adjacent, ascending ranges above `next`.
     ranges: VecDeque<(u64, u64)>,
-    /// Bytes in them.
+    /// Total bytes of the ranges.
     waiting_bytes: u64,
-    /// The latest changed ranges, most recent first (RFC 2018, section 4).
+    /// Most recently changed ranges, latest first (RFC 2018, section 4).
     recent: [(u64, u64); SACK_BLOCKS_MAX],
     recent_count: usize,
 }
@@ -22,27 +22,27 @@ impl Reassembly {
         Self { next, ranges: VecDeque::new(), waiting_bytes: 0, recent: [(0, 0); SACK_BLOCKS_MAX], recent_count: 0 }
     }
 
-    /// The first byte that is missing.
+    /// First missing byte.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// True if anything waits above a gap.
+    /// True if data waits above a gap.
     pub(super) fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// Bytes that wait above a gap.
+    /// Bytes above a gap.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 
-    /// The ranges to report, most recent first.
+    /// Ranges to report, most recent first.
     pub(super) fn recent_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.recent[..self.recent_count].iter().copied()
     }
 
-    /// Adds the bytes from `start` up to but not including `end`. Returns whether any of them is new.
+    /// Adds the bytes `start..end`; returns true if any is new.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         if end <= self.next {
             return false;
@@ -65,7 +65,7 @@ impl Reassembly {
     }
 
     fn insert_above(&mut self, start: u64, end: u64) -> bool {
-        // Most segments extend the last range or come after it.
+        // Most segments extend the last range or follow it.
         let from = match self.ranges.back() {
             None => 0,
             Some(&(_, last)) if start > last => self.ranges.len(),
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_block_comes_first() {
-        // RFC 2018, section 4, example with every other segment of 500 bytes lost from 5000 on.
+        // Example of RFC 2018, section 4: every other segment of 500 bytes lost from 5000 on.
         let mut data = Reassembly::new(5000);
         assert!(data.insert(5500, 6000));
         assert!(data.insert(6500, 7000));

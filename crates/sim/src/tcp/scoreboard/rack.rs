@@ -1,5 +1,5 @@
-//! Losses found by time: RACK (RFC 8985) as Linux 6.12 has it (`net/ipv4/tcp_recovery.c`), and what else the kernel
-//! reads from the segments which an acknowledgement reports.
+//! Time-based loss detection: RACK (RFC 8985) of Linux 6.12 (`net/ipv4/tcp_recovery.c`), and other facts that the kernel derives from the
+//! segments of an acknowledgement.
 
 use std::collections::VecDeque;
 
@@ -7,55 +7,54 @@ use dfcp_time::Time;
 
 use super::{DUP_THRESH, Scoreboard};
 
-/// Recoveries for which a widened reordering window stays (`TCP_RACK_RECOVERY_THRESH`).
+/// Recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const PERSIST_RECOVERIES: u32 = 16;
-/// Timestamps on the wire count milliseconds.
+/// Resolution of timestamps on the wire: milliseconds.
 const TIMESTAMP_NS: u64 = 1_000_000;
-/// `tcp_max_reordering`.
+/// Maximum reordering, segments (`tcp_max_reordering`).
 const REORDERING_MAX: u64 = 300;
 const STEPS_MAX: u64 = 255;
 
-/// Segments that one acknowledgement reports, summed up.
+/// Summary of the segments reported by one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     now: Time,
-    /// The timestamp echoed, if there are timestamps.
+    /// Echoed timestamp; `None` without timestamps.
     echoed: Option<Time>,
     min_rtt_ns: u64,
-    /// Segments below were sent before the state of recovery last changed.
+    /// Segments below were sent before the last change of the recovery state.
     high: u64,
     prior_highest: u64,
-    /// Sending times of the first and the last of those cumulatively acknowledged that had been neither sent twice nor
-    /// selectively acknowledged.
+    /// Departures of the first and last cumulatively acknowledged segments that were neither retransmitted nor selectively acknowledged.
     pub(crate) acked: Option<(Time, Time)>,
-    /// Times of segments that were selectively acknowledged.
+    /// Departures of selectively acknowledged segments.
     pub(crate) sacked: Option<(Time, Time)>,
-    /// Something sent twice was cumulatively acknowledged.
+    /// A retransmitted segment was cumulatively acknowledged.
     pub(crate) retransmitted_acked: bool,
-    /// Something sent once, below `high`, arrived.
+    /// A segment below `high` that was sent once has arrived.
     pub(crate) original_arrived: bool,
-    /// The lowest segment that arrived late, sent only once.
+    /// Lowest segment that arrived late and was sent only once.
     reordered: Option<u64>,
     newest_sent: Time,
 }
 
-/// The state of RACK.
+/// State of RACK.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// Every sending in its order: segment and time. Outdated entries are dropped when they come to the front.
+    /// All transmissions in order: segment and time. Outdated entries are dropped at the front.
     order: VecDeque<(u64, Time)>,
-    /// Sending time of the segment sent last of all that arrived, with its number.
+    /// Latest departure among all arrived segments, with its number.
     newest: (Time, u64),
-    /// The round trip of the segment which arrived last.
+    /// RTT of the last arrival.
     rtt_ns: u64,
     advanced: bool,
-    /// Width of the reordering window in quarters of the smallest round trip.
+    /// Width of the reordering window in quarters of the smallest RTT.
     steps: u64,
     /// Recoveries until it shrinks again.
     persist: u32,
     duplicate_seen: bool,
     widened: Time,
-    /// Segments by which packets have overtaken each other, and whether they have at all.
+    /// Maximum reordering in segments; the next field is true once any was seen.
     reordering: u64,
     reordering_seen: bool,
     report: Report,
@@ -84,7 +83,7 @@ impl Rack {
         self.order.push_back((segment, now));
     }
 
-    /// `segment` is below the cumulative acknowledgement (`tcp_clean_rtx_queue`).
+    /// Processes a cumulatively acknowledged `segment` (`tcp_clean_rtx_queue`).
     pub(super) fn on_acked(&mut self, segment: u64, sent: Time, repeated: bool, was_sacked: bool) {
         self.report.retransmitted_acked |= repeated;
         if was_sacked {
@@ -98,16 +97,14 @@ impl Rack {
             }
             self.report.original_arrived |= segment < self.report.high;
         }
-        // The echoed timestamp is older than the retransmission: the original arrived, and says nothing of what was sent
-        // since.
+        // The echoed timestamp precedes the retransmission: the original arrived, which says nothing about later transmissions.
         let echo_is_older = |echoed: Time| echoed.as_ns() / TIMESTAMP_NS < sent.as_ns() / TIMESTAMP_NS;
         if !(repeated && self.report.echoed.is_some_and(echo_is_older)) {
             self.advance(segment, sent, repeated);
         }
     }
 
-    /// `segment` was selectively acknowledged; `highest` is the number after the highest one before
-    /// (`tcp_sacktag_one`).
+    /// Processes a selectively acknowledged `segment`; `highest` is one past the highest before (`tcp_sacktag_one`).
     pub(super) fn on_sacked(&mut self, segment: u64, sent: Time, repeated: bool, highest: u64) {
         self.advance(segment, sent, repeated);
         if repeated {
@@ -125,11 +122,11 @@ impl Rack {
         self.report.reordered = Some(self.report.reordered.map_or(segment, |lowest| lowest.min(segment)));
     }
 
-    /// `tcp_rack_advance`.
+    /// Port of `tcp_rack_advance`.
     fn advance(&mut self, segment: u64, sent: Time, repeated: bool) {
         self.report.newest_sent = self.report.newest_sent.max(sent);
         let rtt_ns = self.report.now.as_ns().saturating_sub(sent.as_ns());
-        // Faster than any round trip: the original arrived, not the repeat.
+        // Below the smallest RTT: the original arrived, not the retransmission.
         if repeated && rtt_ns < self.report.min_rtt_ns {
             return;
         }
@@ -145,7 +142,7 @@ impl Rack {
 
 /// Loss detection of Linux; inactive without [`LossDetection::Rack`](super::LossDetection::Rack).
 impl Scoreboard {
-    /// An acknowledgement begins. Segments below `high` were sent before the state of recovery last changed.
+    /// Starts processing an acknowledgement. Segments below `high` were sent before the last change of the recovery state.
     pub(crate) fn begin_report(&mut self, now: Time, echoed: Option<Time>, min_rtt_ns: u64, high: u64) {
         let prior_highest = self.highest[0];
         if let Some(rack) = &mut self.rack {
@@ -153,17 +150,17 @@ impl Scoreboard {
         }
     }
 
-    /// All its segments were reported. `duplicate` is whether it told of a needless retransmission.
+    /// Ends processing an acknowledgement; `duplicate` if it reported a spurious retransmission.
     pub(crate) fn end_report(&mut self, duplicate: bool) -> Report {
         let highest = self.highest[0];
         let Some(rack) = &mut self.rack else { return Report::default() };
         let report = rack.report;
-        // `tcp_check_sack_reordering`.
+        // Port of `tcp_check_sack_reordering`.
         if let Some(lowest) = report.reordered.filter(|&lowest| lowest < highest) {
             rack.reordering = rack.reordering.max((highest - lowest).min(REORDERING_MAX));
             rack.reordering_seen = true;
         }
-        // `tcp_rack_update_reo_wnd`: wider by a step a round trip at most.
+        // Port of `tcp_rack_update_reo_wnd`: wider by at most a step per RTT.
         rack.duplicate_seen |= duplicate && rack.reordering_seen;
         rack.duplicate_seen &= report.newest_sent >= rack.widened;
         if rack.duplicate_seen {
@@ -177,12 +174,12 @@ impl Scoreboard {
         report
     }
 
-    /// True if packets overtake each other by more than the usual threshold.
+    /// True if reordering exceeds the usual threshold.
     pub(crate) fn is_reordering_high(&self) -> bool {
         self.rack.as_ref().is_some_and(|rack| rack.reordering > DUP_THRESH)
     }
 
-    /// A recovery ended, needlessly begun or not.
+    /// Records the end of a recovery, spurious or not.
     pub(crate) fn note_recovery_end(&mut self, was_needless: bool) {
         if let Some(rack) = &mut self.rack {
             rack.persist =
@@ -190,7 +187,7 @@ impl Scoreboard {
         }
     }
 
-    /// `tcp_rack_reo_wnd`: how long a segment may be overtaken.
+    /// Reordering window (`tcp_rack_reo_wnd`).
     fn reordering_window_ns(&self, in_recovery: bool, min_rtt_ns: u64, srtt_ns: u64) -> u64 {
         let Some(rack) = &self.rack else { return 0 };
         if !rack.reordering_seen && (in_recovery || self.sacked >= rack.reordering) {
@@ -199,8 +196,8 @@ impl Scoreboard {
         (min_rtt_ns / 4).saturating_mul(rack.steps).min(srtt_ns)
     }
 
-    /// `tcp_rack_mark_lost`, if anything arrived since the last time; `again` looks in any case. Returns how many
-    /// segments are found lost, and how long to wait for those which may have been overtaken, if there are any.
+    /// Port of `tcp_rack_mark_lost`, after new arrivals, or in any case with `again`. Returns the number of segments marked lost, and the
+    /// wait for possibly reordered ones.
     pub(crate) fn detect_by_time(
         &mut self,
         now: Time,
@@ -244,8 +241,8 @@ impl Scoreboard {
         (lost, wait_ns)
     }
 
-    /// The timer fired (`tcp_timeout_mark_lost`): what was sent a round trip ago or earlier is lost, and the first
-    /// segment in any case. Returns how many segments are.
+    /// Marks losses after a timeout (`tcp_timeout_mark_lost`): segments sent at least an RTT ago, and the first one in any case. Returns
+    /// their number.
     pub(crate) fn mark_overdue_lost(&mut self, now: Time) -> u64 {
         let mut lost = 0;
         let mut segment = self.next_unsacked(self.una);
@@ -261,7 +258,7 @@ impl Scoreboard {
         lost
     }
 
-    /// `tcp_mark_skb_lost`.
+    /// Port of `tcp_mark_skb_lost`.
     fn mark_lost(&mut self, segment: u64) -> u64 {
         let entry = self.entry_mut(segment);
         if !entry.lost {
@@ -278,7 +275,7 @@ impl Scoreboard {
         1
     }
 
-    /// Nothing was lost after all.
+    /// Removes all loss marks.
     pub(crate) fn unmark_lost(&mut self) {
         for segment in self.una..self.end {
             self.entry_mut(segment).lost = false;
@@ -288,14 +285,14 @@ impl Scoreboard {
         self.look_again();
     }
 
-    /// The next acknowledgement looks for losses whatever it says.
+    /// Forces loss detection at the next acknowledgement.
     pub(crate) fn look_again(&mut self) {
         if let Some(rack) = &mut self.rack {
             rack.advanced = true;
         }
     }
 
-    /// The lost segment to be retransmitted next (`tcp_xmit_retransmit_queue`).
+    /// Next lost segment to retransmit (`tcp_xmit_retransmit_queue`).
     pub(crate) fn next_lost_by_time(&mut self) -> Option<u64> {
         if self.retransmitted >= self.lost {
             return None;
@@ -311,7 +308,7 @@ impl Scoreboard {
         None
     }
 
-    /// Notes that a segment was sent again as a probe, lost or not.
+    /// Records the retransmission of a segment as a probe.
     pub(crate) fn send_probe(&mut self, segment: u64, now: Time) {
         self.note_sent(segment, now);
         let entry = self.entry_mut(segment);
@@ -322,7 +319,7 @@ impl Scoreboard {
         }
     }
 
-    /// A needless retransmission of `segment` arrived. Returns whether it had been sent again.
+    /// Records a spurious retransmission of `segment`. Returns true if it had been sent again.
     pub(crate) fn note_duplicate(&mut self, segment: u64) -> bool {
         if segment < self.una || segment >= self.end {
             return false;
@@ -336,12 +333,12 @@ impl Scoreboard {
         repeated
     }
 
-    /// Retransmissions in flight, or the first segment was sent again (`tcp_any_retrans_done`).
+    /// True if retransmissions are in flight, or the first segment was sent again (`tcp_any_retrans_done`).
     pub(crate) fn is_any_retransmitted(&self) -> bool {
         self.retransmitted > 0 || self.outstanding() > 0 && self.entry(self.una).repeated
     }
 
-    /// Segments lost, or selectively acknowledged: those that have left the network.
+    /// Segments that left the network: lost or selectively acknowledged.
     pub(crate) fn left(&self) -> u64 {
         self.lost + self.sacked
     }
@@ -350,12 +347,12 @@ impl Scoreboard {
         self.retransmitted
     }
 
-    /// Time at which the first segment was last sent.
+    /// Departure of the first segment.
     pub(crate) fn head_sent(&self) -> Option<Time> {
         (self.outstanding() > 0).then(|| self.entry(self.una).sent)
     }
 
-    /// The last segment was the last of a burst.
+    /// Marks the end of a burst.
     pub(crate) fn mark_pushed(&mut self, segment: u64) {
         self.entry_mut(segment).pushed = true;
     }

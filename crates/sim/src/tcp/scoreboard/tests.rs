@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A reference that counts everything anew each time.
+/// Reference model that recounts everything each time.
 #[derive(Debug, Default)]
 struct Naive {
     una: u64,
@@ -179,7 +179,7 @@ proptest! {
 
 #[test]
 fn a_block_reported_before_costs_no_walk() {
-    // 100 000 segments, the first lost: each acknowledgement repeats one block which grows by one.
+    // 100 000 segments, the first lost: each acknowledgement repeats one growing block.
     let mut board = Scoreboard::new(LossDetection::Rfc6675, true);
     for _ in 0..100_000 {
         board.push(Time::ZERO);

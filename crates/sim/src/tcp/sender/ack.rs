@@ -9,15 +9,15 @@ use super::super::scoreboard::{Advance, DUP_THRESH};
 use super::super::segment::Segment;
 use super::{Sender, State};
 
-/// Changes by one acknowledgement.
+/// Changes made by one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) now: Time,
     pub(super) advance: Advance,
-    /// Segments that left the network by arriving.
+    /// Newly delivered segments.
     pub(super) delivered: u64,
     pub(super) newly_lost: u64,
-    /// Segments in the network before the acknowledgement.
+    /// Segments in flight before the acknowledgement.
     pub(super) prior_pipe: u64,
     pub(super) rtt_ns: Option<u64>,
 }
@@ -26,7 +26,7 @@ impl Sender {
     pub(super) fn on_ack(&mut self, now: Time, segment: &Segment) {
         let una = self.segments_below(segment.ack);
         if una > self.board.end() {
-            // Nothing that was sent can have caused it.
+            // No transmission can have caused it.
             return;
         }
         self.take_peer_window(segment);
@@ -58,7 +58,7 @@ impl Sender {
         }
     }
 
-    /// Selective acknowledgements, or duplicate ones in their place. Returns how many segments they newly report.
+    /// Processes SACK blocks, or a duplicate acknowledgement. Returns the number of newly reported segments.
     fn note_arrivals(&mut self, segment: &Segment, advance: Advance, una: u64) -> u64 {
         if self.config.uses_sack() {
             let mut fresh = 0;
@@ -82,7 +82,7 @@ impl Sender {
         if !self.config.uses_sack() {
             return 0;
         }
-        // Linux 2.6.26 looks for lost retransmissions in a fast recovery only.
+        // Linux 2.6.26 detects lost retransmissions only in a fast recovery.
         let again = self.config.loss_detection == LossDetection::Rfc6675 || self.phase == Phase::Recovery;
         let again = if again { self.board.detect_lost_retransmissions() } else { 0 };
         again + self.board.detect_losses()
@@ -92,7 +92,7 @@ impl Sender {
         let sent = match (self.config.timestamps, advance.segments) {
             (_, 0) => None,
             (true, _) => Some(segment.ts_ecr),
-            // Karn: an acknowledgement that may be for either copy says nothing.
+            // Karn: an ambiguous acknowledgement gives no sample.
             (false, _) => advance.sent.filter(|_| !advance.repeated),
         };
         let rtt_ns = now.as_ns().saturating_sub(sent?.as_ns());
@@ -137,7 +137,7 @@ impl Sender {
         }
     }
 
-    /// The window grows only where it was the limit (RFC 9293 leaves it open; Linux `tcp_is_cwnd_limited`).
+    /// Grows the window, only if it was the limit (open in RFC 9293; Linux `tcp_is_cwnd_limited`).
     fn grow(&mut self, change: &Change, ack: &Ack) {
         let doubling = self.window.in_slow_start() && u64::from(self.window.cwnd) < 2 * change.prior_pipe;
         if self.window_limited || doubling {
@@ -163,7 +163,7 @@ impl Sender {
         if self.config.uses_sack() {
             return self.board.lost() > 0;
         }
-        // RFC 6582, section 3.2: duplicates of what was sent before the last recovery ended start no other.
+        // RFC 6582, section 3.2: duplicates of segments sent before the end of the last recovery start no other.
         let new = self.recovery_point == 0
             || self.board.una() > self.recovery_point
             || self.phase == Phase::Cwr
@@ -173,7 +173,7 @@ impl Sender {
 
     pub(super) fn enter_recovery(&mut self, change: Change) {
         self.stats.recoveries += 1;
-        // A mark of the same window has reduced it. DCTCP's may have done so by little.
+        // A mark in the same window has reduced it already. DCTCP's may have reduced it slightly.
         let is_reduced = self.phase == Phase::Cwr && !matches!(self.controller, Controller::Dctcp(_));
         if !is_reduced {
             self.window.ssthresh = self.controller.threshold(&self.window);
@@ -234,7 +234,7 @@ impl Sender {
         }
     }
 
-    /// Segments wholly below a sequence number.
+    /// Number of segments completely below a sequence number.
     pub(super) fn segments_below(&self, seq: u64) -> u64 {
         let bytes = seq.saturating_sub(1);
         match self.total_bytes {
@@ -243,7 +243,7 @@ impl Sender {
         }
     }
 
-    /// The first segment which starts at or above a sequence number.
+    /// First segment that starts at or above a sequence number.
     pub(super) fn segments_reached(&self, seq: u64) -> u64 {
         seq.saturating_sub(1).div_ceil(u64::from(self.config.mss_bytes))
     }

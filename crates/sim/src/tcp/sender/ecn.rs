@@ -1,5 +1,5 @@
-//! ECN of a sender (RFC 3168, section 6.1): asks for it, hears of marks, and says that it has obeyed. A mark reduces the
-//! window as a loss does, once in a window of data, and nothing is sent again.
+//! ECN of a sender (RFC 3168, section 6.1): negotiates it, responds to marks, and confirms that. A mark reduces the window as a loss does,
+//! once per window, without a retransmission.
 
 use dfcp_netem::Ecn;
 
@@ -9,24 +9,24 @@ use super::super::segment::{Flags, Segment};
 use super::Sender;
 use super::ack::Change;
 
-/// The state of it.
+/// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SenderEcn {
-    /// Both ends use ECN.
+    /// True if both ends use ECN.
     pub(super) is_agreed: bool,
-    /// The next new segment says that the window has been reduced.
+    /// True if the next new segment must carry CWR.
     pub(super) cwr_due: bool,
-    /// BBR, which obeys no mark, has answered those of what is below this segment.
+    /// Marks below this segment have been answered, for BBR, which ignores them.
     answered_end: u64,
 }
 
 impl Sender {
-    /// True if its SYN asks for ECN. A SYN sent again does not, because some paths drop those which do (section 6.1.1.1).
+    /// True if its SYN requests ECN. A retransmitted SYN does not, because some paths drop ECN SYNs (section 6.1.1.1).
     pub(super) fn asks_for_ecn(&self) -> bool {
         self.config.uses_ecn() && self.stats.syn_retransmissions == 0
     }
 
-    /// DCTCP without the other end's consent is Reno.
+    /// Processes the answer to the SYN. DCTCP without ECN falls back to Reno.
     pub(super) fn agree_on_ecn(&mut self, answer: &Segment) {
         self.ecn.is_agreed = self.config.uses_ecn() && answer.flags.ece && !answer.flags.cwr;
         if !self.ecn.is_agreed && matches!(self.controller, Controller::Dctcp(_)) {
@@ -39,8 +39,8 @@ impl Sender {
         self.ecn.is_agreed && segment.flags.ece && !segment.flags.syn
     }
 
-    /// The codepoint of a segment, and whether it says that the window has been reduced. Segments which are sent again are
-    /// Not-ECT (section 6.1.5), and so is what has no data; of DCTCP nothing is (`tcp_ecn_send`).
+    /// Sets the codepoint and CWR of a segment. Retransmissions are Not-ECT (section 6.1.5), as are segments without data; DCTCP sends
+    /// everything as ECT (`tcp_ecn_send`).
     pub(super) fn mark_outgoing(&mut self, segment: &mut Segment, is_new_data: bool) {
         let needs_ecn = matches!(self.controller, Controller::Dctcp(_));
         if self.ecn.is_agreed && is_new_data {
@@ -51,13 +51,12 @@ impl Sender {
         }
     }
 
-    /// The window was reduced, for a mark or a loss.
+    /// Records a window reduction, for a mark or a loss.
     pub(super) fn note_reduction(&mut self) {
         self.ecn.cwr_due = self.ecn.is_agreed;
     }
 
-    /// DCTCP takes note of an acknowledgement, of which `early` segments are known to be delivered by something else than that
-    /// it moves the cumulative one.
+    /// Passes an acknowledgement to DCTCP; `early` segments are known to be delivered otherwise than by the cumulative acknowledgement.
     pub(super) fn tell_dctcp(&mut self, early: u64, is_echo: bool) {
         let marked = if is_echo { early } else { 0 };
         if let Controller::Dctcp(dctcp) = &mut self.controller {
@@ -67,7 +66,7 @@ impl Sender {
         }
     }
 
-    /// Begins a reduction as by the RFCs, unless one is under way.
+    /// Starts a reduction by the RFCs, unless one is in progress.
     pub(super) fn enter_cwr(&mut self, prior_pipe: u64) {
         if self.phase != Phase::Open {
             return;
@@ -81,12 +80,12 @@ impl Sender {
         self.note_reduction();
     }
 
-    /// Held until something beyond the point is acknowledged, so that the receiver knows of the reduction.
+    /// True once something beyond the point is acknowledged, so that the receiver knows of the reduction.
     pub(super) fn is_cwr_over(&self) -> bool {
         self.phase == Phase::Cwr && self.board.una() > self.recovery_point
     }
 
-    /// BBR's model does not heed marks, but says that it has heard of them.
+    /// Confirms marks for BBR, whose model ignores them.
     pub(super) fn answer_without_reduction(&mut self) {
         if self.board.una() >= self.ecn.answered_end {
             self.ecn.answered_end = self.board.end() + 1;
@@ -94,7 +93,7 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement in a reduction, as by the RFCs.
+    /// Processes an acknowledgement during a reduction by the RFCs.
     pub(super) fn continue_cwr(&mut self, change: Change) {
         if self.found_loss() {
             self.enter_recovery(change);

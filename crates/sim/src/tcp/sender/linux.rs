@@ -1,5 +1,5 @@
-//! Acknowledgement processing of Linux 6.12 (`tcp_ack` and its callees in `net/ipv4/tcp_input.c`): where the kernel
-//! differs from the RFCs, this follows the kernel.
+//! Acknowledgement processing of Linux 6.12 (`tcp_ack` and its callees in `net/ipv4/tcp_input.c`), which prevails where it differs from the
+//! RFCs.
 
 mod send;
 mod timer;
@@ -17,67 +17,67 @@ use super::super::segment::Segment;
 use super::Sender;
 use super::ack::Change;
 
-/// Timestamps on the wire count milliseconds.
+/// Resolution of timestamps on the wire: milliseconds.
 const TIMESTAMP_NS: u64 = 1_000_000;
 
-/// Event that the timer waits for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// No timer, or one that a new one replaces.
+    /// None, or superseded.
     #[default]
     Nothing,
     Retransmission,
-    /// A probe of the tail (RFC 8985, section 7).
+    /// Tail loss probe (RFC 8985, section 7).
     Probe,
-    /// Segments that may have been overtaken.
+    /// Possibly reordered segments.
     Reordering,
 }
 
-/// Segments that may be sent again after an acknowledgement.
+/// Retransmission permitted after an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resend {
     #[default]
     Nothing,
     Lost,
-    /// New data in place of what is lost: F-RTO wants to know (RFC 5682, section 3.1, step 2b).
+    /// New data instead of lost data, for F-RTO (RFC 5682, section 3.1, step 2b).
     New,
 }
 
-/// State of the Linux sender, beside that of all senders.
+/// State of the Linux sender, in addition to the common state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Linux {
-    /// Something is missing, or was, but is not taken for lost (`TCP_CA_Disorder`).
+    /// Segments are or were missing without being marked lost (`TCP_CA_Disorder`).
     pub(super) disorder: bool,
     pub(super) pending: Pending,
     pub(super) resend: Resend,
-    /// The first segment outstanding goes out again whatever the window says.
+    /// Send the first outstanding segment again, whatever the window.
     pub(super) head_due: bool,
-    /// A probe goes out whatever the window says.
+    /// Send a probe, whatever the window.
     pub(super) probe_due: bool,
-    /// A probe is under way: the next segment then, and whether it was sent before.
+    /// Probe in flight: the next segment at that time, and whether it was a retransmission.
     pub(super) probe: Option<(u64, bool)>,
-    /// The reduction could be taken back, with the first segment outstanding when it began.
+    /// First outstanding segment at the start of a reduction that may be undone.
     pub(super) undo_from: Option<u64>,
-    /// Retransmissions since then of which none is known to be needless; `None` before the first.
+    /// Retransmissions since then that are not known to be spurious; `None` before the first.
     pub(super) undo_retransmissions: Option<u64>,
-    /// Time of the first of them.
+    /// Time of the first of these retransmissions.
     pub(super) first_retransmission: Option<Time>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
-    /// F-RTO is finding out whether the timer fired needlessly.
+    /// F-RTO is checking whether the timeout was spurious.
     pub(super) frto: bool,
-    /// Times that the timer fired since the cumulative acknowledgement moved.
+    /// Timeouts since the cumulative acknowledgement advanced.
     pub(super) timeouts: u32,
     duplicates: u64,
-    /// The window was the limit in this round trip, else how much was outstanding at most; until when that counts.
+    /// True if the window was the limit in this RTT; the next fields are the maximum outstanding, and the end of the RTT.
     pub(super) is_limited: bool,
     pub(super) outstanding_max: u64,
     pub(super) usage_end: u64,
-    /// Segments left of the present burst, and a flag if its end is marked.
+    /// Segments left of the current burst; the next field is true if its end carries PSH.
     pub(super) burst_left: u32,
     pub(super) burst_push: bool,
     pub(super) last_sent: Time,
-    /// Segments which wait in the host's own device, and whether they keep more from being sent.
+    /// Segments queued in the host's device; the next field is true if they block sending.
     pub(super) device_waiting: u64,
     pub(super) waits_for_device: bool,
     min_rtt_ns: Option<u64>,
@@ -89,14 +89,14 @@ struct Finding {
     advanced: bool,
     sacked: bool,
     duplicate: bool,
-    /// The acknowledgement tells of a mark.
+    /// The acknowledgement echoes a mark.
     is_echo: bool,
     report: Report,
     echoed: Option<Time>,
 }
 
 impl Sender {
-    /// `tcp_ack`.
+    /// Port of `tcp_ack`.
     pub(super) fn on_ack_linux(&mut self, now: Time, segment: &Segment) {
         let una = self.segments_below(segment.ack);
         if una > self.board.end() {
@@ -158,7 +158,7 @@ impl Sender {
         self.phase != Phase::Open || self.linux.disorder
     }
 
-    /// Selective acknowledgements from the lowest up, as the kernel walks them. Returns how many segments are new.
+    /// Processes SACK blocks in ascending order, as the kernel does. Returns the number of new segments.
     fn note_blocks(&mut self, segment: &Segment) -> u64 {
         let mut blocks = [(0, 0); super::super::segment::SACK_BLOCKS_MAX];
         let mut count = 0;
@@ -174,12 +174,12 @@ impl Sender {
         fresh
     }
 
-    /// `tcp_check_dsack`. Returns how many segments arrived needlessly.
+    /// Port of `tcp_check_dsack`. Returns the number of spurious arrivals.
     fn note_duplicate(&mut self, (start, end): (u64, u64), prior_una: u64) -> u64 {
         let (first, last) = (self.segments_reached(start), self.segments_below(end));
         let count = last.saturating_sub(first).max(1);
         self.linux.duplicates += count;
-        // The network duplicated it: nothing was sent needlessly.
+        // The network duplicated it: nothing was retransmitted spuriously.
         if self.linux.duplicates > self.stats.retransmissions {
             return 0;
         }
@@ -191,8 +191,8 @@ impl Sender {
         count
     }
 
-    /// `tcp_ack_update_rtt`: by what was sent once where there is any, else by the timestamp. Returns the round trip of
-    /// what arrived last, for the congestion control.
+    /// Port of `tcp_ack_update_rtt`: samples segments sent once if there are any, else the timestamp. Returns the RTT of the last arrival,
+    /// for congestion control.
     fn measure_linux(&mut self, now: Time, advance: Advance, report: &Report, echoed: Option<Time>) -> Option<u64> {
         let since = |sent: Time| now.as_ns().saturating_sub(sent.as_ns());
         let acked = report.acked.filter(|_| !report.retransmitted_acked);
@@ -210,7 +210,7 @@ impl Sender {
         latest
     }
 
-    /// Otherwise the timer could be put off for ever in a recovery.
+    /// Otherwise the timer could be deferred for ever in a recovery.
     fn is_sack_newer_than_head(&self, report: &Report) -> bool {
         match (report.sacked, self.board.head_sent()) {
             (Some((first, _)), Some(head)) => first < head,
@@ -218,7 +218,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_process_tlp_ack`: an acknowledgement beyond the probe means that what it repeated was lost.
+    /// Port of `tcp_process_tlp_ack`: an acknowledgement beyond the probe means that the probed segment was lost.
     fn on_probe_acknowledged(&mut self, una: u64, finding: &Finding, is_duplicate: bool) {
         let Some((end, repeated)) = self.linux.probe.filter(|&(end, _)| una >= end) else { return };
         if !repeated || is_duplicate {
@@ -236,7 +236,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_fastretrans_alert`. Returns whether the timer waits for segments that may have been overtaken.
+    /// Port of `tcp_fastretrans_alert`. Returns true if the timer waits for possibly reordered segments.
     fn respond_to_losses(&mut self, now: Time, finding: &Finding) -> bool {
         if finding.is_echo {
             // A reduction for a mark is not undone.
@@ -290,8 +290,8 @@ impl Sender {
         waits
     }
 
-    /// `tcp_identify_packet_loss`. Returns whether the timer waits for segments that may have been overtaken, and whether
-    /// retransmissions were lost.
+    /// Port of `tcp_identify_packet_loss`. Returns whether the timer waits for possibly reordered segments, and whether retransmissions
+    /// were lost.
     fn identify_losses(&mut self, now: Time) -> (bool, bool) {
         if self.board.outstanding() == 0 {
             return (false, false);
@@ -305,7 +305,7 @@ impl Sender {
         (wait_ns > 0, self.board.retransmissions_in_flight() < before)
     }
 
-    /// `tcp_enter_recovery`.
+    /// Port of `tcp_enter_recovery`.
     pub(super) fn enter_recovery_linux(&mut self, is_echo: bool) {
         self.stats.recoveries += 1;
         if !self.board.is_any_retransmitted() {
@@ -318,14 +318,14 @@ impl Sender {
             let ssthresh = self.controller.threshold(&self.window);
             self.begin_reduction(ssthresh);
         } else if self.phase == Phase::Cwr && matches!(self.controller, Controller::Dctcp(_)) {
-            // `dctcp_react_to_loss`: a mark may have taken little.
+            // As in `dctcp_react_to_loss`: a mark may have reduced the window only slightly.
             self.window.ssthresh = self.controller.threshold(&self.window);
         }
         self.phase = Phase::Recovery;
         self.linux.disorder = false;
     }
 
-    /// `tcp_enter_cwr`.
+    /// Port of `tcp_enter_cwr`.
     fn enter_cwr_linux(&mut self) {
         self.linux.prior_ssthresh = 0;
         if self.phase != Phase::Open {
@@ -339,7 +339,7 @@ impl Sender {
         self.linux.disorder = false;
     }
 
-    /// `tcp_end_cwnd_reduction`.
+    /// Port of `tcp_end_cwnd_reduction`.
     fn end_cwr_linux(&mut self) {
         if !matches!(self.controller, Controller::Bbr(_)) {
             self.recovery.finish(&mut self.window);
@@ -347,7 +347,7 @@ impl Sender {
         self.phase = Phase::Open;
     }
 
-    /// `tcp_init_cwnd_reduction`.
+    /// Port of `tcp_init_cwnd_reduction`.
     fn begin_reduction(&mut self, ssthresh: u32) {
         self.recovery_point = self.board.end();
         self.linux.probe = None;
@@ -358,7 +358,7 @@ impl Sender {
         self.note_reduction();
     }
 
-    /// `tcp_enter_loss`, without what the timer does beside it.
+    /// Port of `tcp_enter_loss`, without the timer's part.
     pub(super) fn enter_loss_linux(&mut self, now: Time) {
         let was_repairing = self.phase.is_repairing();
         self.board.mark_overdue_lost(now);
@@ -382,7 +382,7 @@ impl Sender {
         self.note_reduction();
     }
 
-    /// `tcp_current_ssthresh`.
+    /// Port of `tcp_current_ssthresh`.
     fn current_ssthresh(&self) -> u32 {
         match self.phase {
             Phase::Recovery | Phase::Cwr => self.window.ssthresh,
@@ -398,14 +398,14 @@ impl Sender {
         }
     }
 
-    /// `tcp_process_loss`, with F-RTO as RFC 5682, section 3.1, for selective acknowledgements.
+    /// Port of `tcp_process_loss`, with F-RTO of RFC 5682, section 3.1, for SACK.
     fn process_loss(&mut self, finding: &Finding) {
         let is_repaired = self.board.una() >= self.recovery_point;
         if finding.advanced && self.undo_loss(finding, false) {
             return;
         }
         if self.linux.frto {
-            // Step 3b: something that was not sent again arrived, so not everything was lost.
+            // Step 3b: a segment that was not retransmitted arrived, so not everything was lost.
             if finding.report.original_arrived && self.undo_loss(finding, true) {
                 return;
             }
@@ -429,7 +429,7 @@ impl Sender {
         self.linux.resend = Resend::Lost;
     }
 
-    /// `tcp_try_to_open`.
+    /// Port of `tcp_try_to_open`.
     fn try_to_open(&mut self, is_echo: bool) {
         if !self.board.is_any_retransmitted() {
             self.linux.first_retransmission = None;
@@ -440,7 +440,7 @@ impl Sender {
         self.keep_open();
     }
 
-    /// `tcp_try_keep_open`.
+    /// Port of `tcp_try_keep_open`.
     fn keep_open(&mut self) {
         if self.phase != Phase::Open {
             return;
@@ -452,7 +452,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_cong_control`.
+    /// Port of `tcp_cong_control`.
     fn control(&mut self, change: &Change, finding: &Finding) {
         if matches!(self.controller, Controller::Bbr(_)) {
             let ack: BbrAck = self.bbr_ack(change.now, Some(change));
@@ -480,7 +480,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_cwnd_reduction`.
+    /// Port of `tcp_cwnd_reduction`.
     pub(super) fn reduce_linux(&mut self, delivered: u64, newly_lost: u64, advanced: bool) {
         if delivered > 0 {
             let ack =
@@ -489,7 +489,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_is_cwnd_limited`.
+    /// Port of `tcp_is_cwnd_limited`.
     fn is_window_used(&self) -> bool {
         let doubles = u64::from(self.window.cwnd) < 2 * self.linux.outstanding_max;
         self.linux.is_limited || self.window.in_slow_start() && doubles
@@ -500,7 +500,7 @@ impl Sender {
         next < self.total_segments && next < self.offered_end
     }
 
-    /// The part of a duration that is `1 / parts` of the smoothed round trip.
+    /// Fraction `1 / parts` of the smoothed RTT.
     pub(super) fn srtt_part(&self, parts: u64) -> Duration {
         Duration::from_nanos(self.rtt.srtt_ns().unwrap_or(0) / parts)
     }

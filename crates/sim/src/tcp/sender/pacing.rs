@@ -1,4 +1,4 @@
-//! Sending by BBR's model: the pacer, and what an acknowledgement means where a model sets the window.
+//! Model-based sending (BBR): the pacer, and acknowledgement processing where a model sets the window.
 
 use dfcp_time::Time;
 
@@ -8,18 +8,18 @@ use super::super::recovery::Phase;
 use super::Sender;
 use super::ack::Change;
 
-/// Lets bursts go at the pacing rate. Without BBR it never waits.
+/// Pacer of bursts. Without BBR it never waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
     /// Time at which the segments sent so far have used up their share of the pacing rate.
     next_send: Time,
-    /// Segments which may still go with the present burst.
+    /// Segments left of the current burst.
     burst_left: u32,
     waiting: bool,
 }
 
 impl Pacer {
-    /// True if the next segment may leave; if it begins a burst, that has `burst` segments.
+    /// True if the next segment may leave; a new burst has `burst` segments.
     pub(super) fn may_send(&mut self, now: Time, controller: &Controller, burst: u32) -> bool {
         if !matches!(controller, Controller::Bbr(_)) {
             return true;
@@ -41,7 +41,7 @@ impl Pacer {
         self.next_send = Time::from_ns(self.next_send.max(now).as_ns().saturating_add(bbr.segment_time_ns()));
     }
 
-    /// Something other than the pacer stops the sender: the burst is over, and no time is waited for.
+    /// Ends the burst without a wake-up, because something else stops the sender.
     pub(super) fn sleep(&mut self) {
         self.burst_left = 0;
         self.waiting = false;
@@ -53,7 +53,7 @@ impl Pacer {
 }
 
 impl Sender {
-    /// Losses move the phase, the model moves the window.
+    /// Updates the phase after losses; the model sets the window.
     pub(super) fn respond_by_model(&mut self, change: Change) {
         if self.phase != Phase::Open && self.is_repaired(&change) {
             self.phase = Phase::Open;
@@ -84,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// `change` is what an acknowledgement changed; without one the timer fired.
+    /// Input of BBR from `change`, or from a timeout without one.
     pub(super) fn bbr_ack(&mut self, now: Time, change: Option<&Change>) -> BbrAck {
         let min_rtt_ns = match &self.controller {
             Controller::Bbr(bbr) if bbr.min_rtt_ns() < u64::MAX => bbr.min_rtt_ns(),
@@ -101,7 +101,7 @@ impl Sender {
             sample,
             rtt_ns: change.and_then(|change| change.rtt_ns),
             srtt_ns: self.rtt.srtt_ns(),
-            // Marks are nothing to it.
+            // BBR ignores marks.
             phase: if self.phase == Phase::Cwr { Phase::Open } else { self.phase },
             pipe,
             prior_pipe: change.map_or(pipe, |change| change.prior_pipe),

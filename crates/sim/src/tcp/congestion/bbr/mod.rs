@@ -1,6 +1,5 @@
-//! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), as `net/ipv4/tcp_bbr.c` of Linux
-//! has it: a model of the path, that is its highest recent delivery rate and smallest recent round trip, sets the pacing
-//! rate and the window. Losses as such do not.
+//! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), as in Linux's `net/ipv4/tcp_bbr.c`: a model of the
+//! path (highest recent delivery rate, smallest recent RTT) sets pacing rate and window; loss itself does not.
 
 mod policer;
 
@@ -12,14 +11,14 @@ use super::super::delivery_rate::RateSample;
 use super::super::recovery::Phase;
 use super::super::window::Window;
 
-/// 2/ln 2: the smallest gain with which the rate doubles in a round trip.
+/// 2/ln 2: the smallest gain that doubles the rate per RTT.
 const HIGH_GAIN: f64 = 2.887;
 const DRAIN_GAIN: f64 = 1.0 / 2.885;
 const CWND_GAIN: f64 = 2.0;
 const PROBE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Pacing stays this far below the estimate.
+/// Factor of pacing below the estimate.
 const PACING_MARGIN: f64 = 0.99;
-/// A rate counts in the round that it was measured in and in ten more.
+/// Rounds for which a rate counts: that of its measurement and ten more.
 const RATE_WINDOW_ROUNDS: usize = 11;
 const MIN_RTT_WINDOW_NS: u64 = 10_000_000_000;
 const PROBE_RTT_NS: u64 = 200_000_000;
@@ -29,11 +28,11 @@ const FULL_RATE_GROWTH: f64 = 1.25;
 const FULL_RATE_ROUNDS: u32 = 3;
 const EXTRA_ACKED_ROUNDS: u32 = 5;
 const EXTRA_ACKED_MAX_S: f64 = 0.1;
-/// Below this pacing rate (1.2 Mbit/s) segments go out one by one.
+/// Pacing rate (1.2 Mbit/s) below which segments are sent one by one.
 const SINGLE_SEGMENT_BYTES_PER_S: f64 = 150_000.0;
 /// Length of a burst, seconds of sending (`sk_pacing_shift` 10).
 const BURST_S: f64 = 1.0 / 1024.0;
-/// Most bytes of a burst: 64 kB with its headers.
+/// Maximum length of a burst, bytes: 64 kB with its headers.
 const BURST_MAX_BYTES: f64 = 65_215.0;
 
 /// Input of BBR from one acknowledgement.
@@ -44,10 +43,10 @@ pub(crate) struct BbrAck {
     pub(crate) rtt_ns: Option<u64>,
     pub(crate) srtt_ns: Option<u64>,
     pub(crate) phase: Phase,
-    /// Segments in the network now, and before this acknowledgement.
+    /// Segments in flight now; the next field counts those before this acknowledgement.
     pub(crate) pipe: u64,
     pub(crate) prior_pipe: u64,
-    /// Segments that arrived, and were found lost, with this acknowledgement.
+    /// Segments that this acknowledgement reports as arrived; the next field counts those found lost.
     pub(crate) acked: u32,
     pub(crate) losses: u64,
     pub(crate) delivered_total: u64,
@@ -64,7 +63,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The model and the state machine. Rates are in segments per second.
+/// Path model and state machine. Rates are in segments per second.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mss: f64,
@@ -99,7 +98,7 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    /// `seed` draws the phase in which each probing of the rate begins.
+    /// Creates the state; `seed` draws the initial phase of each bandwidth probing.
     pub(crate) fn new(mss_bytes: u32, initial_cwnd: u32, seed: u64) -> Self {
         Self {
             mss: f64::from(mss_bytes),
@@ -134,7 +133,7 @@ impl Bbr {
         }
     }
 
-    /// The smallest round trip of the model; `u64::MAX` before the first.
+    /// Smallest RTT of the model; `u64::MAX` before the first.
     pub(crate) fn min_rtt_ns(&self) -> u64 {
         self.min_rtt_ns
     }
@@ -144,13 +143,13 @@ impl Bbr {
         (1e9 / self.pacing_rate.max(1e-3)) as u64
     }
 
-    /// Segments that go out together.
+    /// Segments per burst.
     pub(crate) fn burst_segments(&self) -> u32 {
         let bytes = (self.pacing_rate * self.mss * BURST_S).min(BURST_MAX_BYTES);
         (bytes / self.mss).max(f64::from(self.burst_min_segments())).min(127.0) as u32
     }
 
-    /// The fewest segments of a burst (`bbr_min_tso_segs`).
+    /// Minimum number of segments per burst (`bbr_min_tso_segs`).
     pub(crate) fn burst_min_segments(&self) -> u32 {
         if self.pacing_rate * self.mss < SINGLE_SEGMENT_BYTES_PER_S { 1 } else { 2 }
     }
@@ -159,7 +158,7 @@ impl Bbr {
         (self.pacing_rate * self.mss) as u64
     }
 
-    /// The first round trip is known: the handshake's.
+    /// Processes the first RTT, that of the handshake.
     pub(crate) fn on_established(&mut self, now: Time, window: &Window, srtt_ns: Option<u64>) {
         self.min_rtt_time = now;
         self.ack_epoch = now;
@@ -167,7 +166,7 @@ impl Bbr {
         self.init_pacing_rate(window, srtt_ns);
     }
 
-    /// A recovery begins, or the timer fired: remembers the window.
+    /// Saves the window at the start of a recovery, or at a timeout.
     pub(crate) fn save_cwnd(&mut self, window: &Window) {
         self.prior_cwnd = if self.prior_phase == Phase::Open && self.mode != Mode::ProbeRtt {
             window.cwnd
@@ -176,7 +175,7 @@ impl Bbr {
         };
     }
 
-    /// The timer fired; [`save_cwnd`](Self::save_cwnd) was called before.
+    /// Processes a timeout, after [`save_cwnd`](Self::save_cwnd).
     pub(crate) fn on_timeout(&mut self, ack: &BbrAck) {
         self.prior_phase = Phase::Loss;
         self.full_rate = 0.0;
@@ -184,7 +183,7 @@ impl Bbr {
         self.sample_policer(&BbrAck { losses: 1, ..*ack });
     }
 
-    /// `bbr_main`. Returns whether what is sent from now on is limited by BBR itself, not by the path.
+    /// Port of `bbr_main`. Returns true if sending is now limited by BBR itself, not by the path.
     pub(crate) fn on_ack(&mut self, window: &mut Window, ack: &BbrAck) -> bool {
         self.update_rate(ack);
         self.update_ack_aggregation(window, ack);
@@ -341,7 +340,7 @@ impl Bbr {
         }
     }
 
-    /// Starts in any phase but the one that drains.
+    /// Starts probing in any phase except the draining one.
     fn probe_bandwidth(&mut self, now: Time) {
         self.mode = Mode::ProbeBandwidth;
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -403,7 +402,7 @@ impl Bbr {
         window.cwnd = window.cwnd.max(CWND_MIN);
     }
 
-    /// Sends one segment for each that arrives in the first round of a recovery. Returns true in that round.
+    /// Sends one segment per arrival in the first round of a recovery. Returns true in that round.
     fn recover_or_restore(&mut self, window: &mut Window, ack: &BbrAck) -> bool {
         let losses = u32::try_from(ack.losses).unwrap_or(u32::MAX);
         let in_network = u32::try_from(ack.pipe).unwrap_or(u32::MAX).saturating_add(ack.acked);
@@ -431,7 +430,7 @@ impl Bbr {
         (rate * gain * self.min_rtt_ns as f64 / 1e9).ceil().min(1e9) as u32
     }
 
-    /// Room for bursts at both ends and for delayed acknowledgements.
+    /// Adds room for bursts at both ends and for delayed acknowledgements.
     fn quantise(&self, cwnd: u32) -> u32 {
         let cwnd = (cwnd + 3 * self.burst_segments()).next_multiple_of(2);
         if self.mode == Mode::ProbeBandwidth && self.cycle == 0 { cwnd + 2 } else { cwnd }
@@ -441,7 +440,7 @@ impl Bbr {
         u64::from(self.quantise(self.bdp(rate, gain)))
     }
 
-    /// Segments in the network at the time of the pacer's next segment.
+    /// Segments in flight at the time of the pacer's next segment.
     fn inflight_at_next_send(&self, ack: &BbrAck, pipe: u64) -> u64 {
         let wait_s = (ack.next_send - ack.now).as_secs_f64();
         let delivered = (self.rate() * wait_s) as u64;

@@ -1,4 +1,4 @@
-//! BBR's long-term rate: what a policer lets through, told by two intervals with equal rate and high loss.
+//! BBR's long-term rate: the rate of a policer, detected by two intervals with equal rate and high loss.
 
 use dfcp_time::Time;
 
@@ -6,30 +6,30 @@ use super::BbrAck;
 
 const INTERVAL_MIN_ROUNDS: u32 = 4;
 const USE_ROUNDS: u32 = 48;
-/// Lost / delivered, from which on an interval counts (50/256 in Linux).
+/// Ratio lost / delivered above which an interval counts (50/256 in Linux).
 const LOSS_THRESHOLD: f64 = 50.0 / 256.0;
-/// Rates that differ by no more than this share are one rate.
+/// Relative tolerance of two equal rates.
 const RATE_TOLERANCE: f64 = 1.0 / 8.0;
 /// Absolute tolerance of two equal rates, bytes per second (4 kbit/s).
 const RATE_TOLERANCE_BYTES: f64 = 500.0;
 
-/// Demand of the policer detection on the model.
+/// Request of the policer detection to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
-    /// A policed rate was found.
+    /// Use the policed rate that was found.
     Use,
-    /// The policed rate was used for long enough: probe again.
+    /// Stop using the policed rate, and probe again.
     Stop,
 }
 
-/// `bbr_lt_bw_sampling` and what belongs to it in `net/ipv4/tcp_bbr.c`.
+/// Port of `bbr_lt_bw_sampling` and its companions in `net/ipv4/tcp_bbr.c`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
     using: bool,
     rounds: u32,
-    /// Segments per second; 0 is none.
+    /// Policed rate, segments per second; 0 is none.
     rate: f64,
     last_delivered: u64,
     last_lost: u64,
@@ -37,7 +37,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// The rate to use instead of the model's.
+    /// Policed rate, to be used instead of the model's.
     pub(super) fn rate(&self) -> Option<f64> {
         self.using.then_some(self.rate)
     }

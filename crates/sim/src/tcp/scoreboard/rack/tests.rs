@@ -4,7 +4,7 @@ use super::*;
 const MIN_RTT_NS: u64 = 8_000_000;
 const SRTT_NS: u64 = 10_000_000;
 
-/// `count` segments, one sent in each millisecond.
+/// Scoreboard with `count` segments, sent one per millisecond.
 fn board(count: u64) -> Scoreboard {
     let mut board = Scoreboard::new(LossDetection::Rack, true);
     for ms in 0..count {
@@ -13,7 +13,7 @@ fn board(count: u64) -> Scoreboard {
     board
 }
 
-/// Segments `from .. to` are selectively acknowledged at a time. Returns how many are found lost, and the wait.
+/// Processes a SACK of segments `from .. to` at a time. Returns the number marked lost, and the wait.
 fn sack(board: &mut Scoreboard, at_ms: u64, from: u64, to: u64) -> (u64, u64) {
     board.begin_report(Time::from_ms(at_ms), None, MIN_RTT_NS, 0);
     board.sack(from, to);
@@ -26,7 +26,7 @@ fn a_segment_may_be_overtaken_for_a_quarter_of_the_round_trip() {
     let mut board = board(10);
     // Segment 1, sent at 1 ms, arrived after 10 ms: 0, sent at 0 ms, has 10 ms and a quarter of 8 from then on.
     assert_eq!(sack(&mut board, 11, 1, 2), (0, 1_000_000));
-    // Nothing arrived since: nothing is looked for, unless the timer asks.
+    // Without new arrivals nothing is detected, unless the timer asks.
     assert_eq!(board.detect_by_time(Time::from_ms(12), false, (MIN_RTT_NS, SRTT_NS), false), (0, 0));
     assert_eq!(board.detect_by_time(Time::from_ms(12), false, (MIN_RTT_NS, SRTT_NS), true), (1, 0));
     assert_eq!((board.lost(), board.next_lost_by_time()), (1, Some(0)));
@@ -55,7 +55,7 @@ fn a_lost_retransmission_is_found_like_any_other() {
 fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
     let mut board = board(10);
     assert_eq!(board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS), 0);
-    // Segment 5 arrives above 2, and then 2, which was sent only once: packets overtake each other.
+    // Segment 5 arrives above 2, and then 2, which was sent only once: this is reordering.
     sack(&mut board, 11, 5, 6);
     sack(&mut board, 12, 2, 3);
     assert_eq!(board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS), 2_000_000);
@@ -66,7 +66,7 @@ fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
         board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS)
     };
     assert_eq!(needless(13, 6), 4_000_000);
-    // Segments that arrive now were sent before the window was widened.
+    // These segments were sent before the window was widened.
     assert_eq!(needless(14, 7), 4_000_000);
     for _ in 0..PERSIST_RECOVERIES {
         board.note_recovery_end(false);
@@ -79,7 +79,7 @@ fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
 fn the_timer_takes_for_lost_what_is_older_than_a_round_trip() {
     let mut board = board(10);
     sack(&mut board, 11, 1, 2);
-    // Round trip 10 ms: at 15 ms those sent up to 5 ms.
+    // RTT 10 ms: at 15 ms those sent up to 5 ms.
     assert_eq!(board.mark_overdue_lost(Time::from_ms(15)), 5);
     assert_eq!((board.lost(), board.pipe()), (5, 4));
     board.unmark_lost();

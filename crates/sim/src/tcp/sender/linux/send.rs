@@ -1,4 +1,4 @@
-//! Segments and bursts sent by Linux 6.12 (`net/ipv4/tcp_output.c`).
+//! Transmission of segments and bursts in Linux 6.12 (`net/ipv4/tcp_output.c`).
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use super::super::super::segment::Segment;
 use super::super::Sender;
 use super::{Pending, Resend};
 
-/// The most bytes of a burst (`sk_gso_max_size`).
+/// Maximum length of a burst, bytes (`sk_gso_max_size`).
 const BURST_MAX_BYTES: u64 = 65_215;
-/// Bursts are at least this long while the window allows it (`tcp_min_tso_segs`).
+/// Minimum length of a burst if the window permits (`tcp_min_tso_segs`).
 const BURST_MIN_SEGMENTS: u64 = 2;
 /// Length of a burst: the bytes of 1/1024 s (`sk_pacing_shift`).
 const BURST_SHIFT: u32 = 10;
-/// Additional burst where the round trip is short: twice as much for each 512 µs less (`tcp_tso_rtt_log`).
+/// Additional burst length at short RTTs: doubled for each 512 µs less (`tcp_tso_rtt_log`).
 const BURST_RTT_SHIFT: u32 = 9;
-/// A burst waits for a longer one this long at most.
+/// Maximum deferral of a burst in favour of a longer one.
 const DEFER_MAX: Duration = Duration::from_millis(1);
-/// Bytes that the kernel counts for a packet beside its data, in the part of a socket's memory that is in the device.
+/// Overhead per packet in the kernel's count of socket memory in the device.
 const PACKET_OVERHEAD_BYTES: u64 = 856;
-/// `hystart_ack_delay`.
+/// Limit of `hystart_ack_delay`.
 const HYSTART_BURST_MAX_NS: u64 = 1_000_000;
 
 impl Sender {
-    /// The next segment of data: what the timer demands, what was lost, and what is new.
+    /// Next data segment: demanded by the timer, lost, or new.
     pub(in super::super) fn poll_linux(&mut self, now: Time) -> Option<Segment> {
         self.linux.waits_for_device = false;
         if std::mem::take(&mut self.linux.head_due) {
@@ -47,7 +47,7 @@ impl Sender {
         if let Some(segment) = self.poll_new(now) {
             return Some(segment);
         }
-        // Nothing new went out in place of what is lost.
+        // No new data was sent instead of the lost.
         if self.linux.resend == Resend::New && self.board.end() == self.recovery_point {
             self.linux.frto = false;
             self.linux.resend = Resend::Lost;
@@ -60,7 +60,7 @@ impl Sender {
         self.board.pipe() < u64::from(self.window.cwnd)
     }
 
-    /// `tcp_write_xmit`.
+    /// Port of `tcp_write_xmit`.
     fn poll_new(&mut self, now: Time) -> Option<Segment> {
         if self.linux.burst_left == 0 && !self.may_begin_burst(now) {
             return None;
@@ -73,7 +73,7 @@ impl Sender {
         Some(self.send_new(now, is_end && self.linux.burst_push))
     }
 
-    /// Sets the length of the next burst, and returns true if it goes now.
+    /// Sets the length of the next burst; returns true if it may be sent now.
     fn may_begin_burst(&mut self, now: Time) -> bool {
         if !self.has_new_data() {
             self.pacer.sleep();
@@ -112,7 +112,7 @@ impl Sender {
         true
     }
 
-    /// `tcp_small_queue_check`: a socket has two bursts in the device, or what goes in 1/1024 s; twice as much where it sends again.
+    /// Port of `tcp_small_queue_check`: a socket may have two bursts in the device, or 1/1024 s of data; twice as much for retransmissions.
     fn device_takes(&mut self, burst: u64, is_repeat: bool) -> bool {
         let bytes = |segments: u64| segments * u64::from(self.config.mss_bytes);
         let two_bursts = 2 * (PACKET_OVERHEAD_BYTES + bytes(burst));
@@ -122,7 +122,7 @@ impl Sender {
         !self.linux.waits_for_device
     }
 
-    /// `tcp_tso_should_defer`: a longer burst will go when the next acknowledgement comes.
+    /// Port of `tcp_tso_should_defer`: a longer burst can be sent after the next acknowledgement.
     fn defers(&self, now: Time, room: u64, most: u64) -> bool {
         let Some(head_sent) = self.board.head_sent() else { return false };
         let remaining = self.total_segments - self.board.end();
@@ -138,7 +138,7 @@ impl Sender {
         ack_due.since(now) <= DEFER_MAX.min(self.srtt_part(2))
     }
 
-    /// `tcp_update_pacing_rate`, in bytes per second; for BBR its own.
+    /// Port of `tcp_update_pacing_rate`, bytes per second; BBR has its own.
     fn rate_bytes_per_s(&self) -> u64 {
         if let Controller::Bbr(bbr) = &self.controller {
             return bbr.pacing_bytes_per_s();
@@ -150,7 +150,7 @@ impl Sender {
         u64::try_from(bytes * 1_000_000_000 / u128::from(srtt_ns)).unwrap_or(u64::MAX)
     }
 
-    /// `tcp_tso_autosize`: the most segments of a burst.
+    /// Port of `tcp_tso_autosize`: maximum number of segments per burst.
     fn burst_segments(&self) -> u64 {
         let mut bytes = self.rate_bytes_per_s() >> BURST_SHIFT;
         let halvings = self.smallest_rtt_ns().map_or(0, |ns| (ns / 1_000) >> BURST_RTT_SHIFT);
@@ -164,7 +164,7 @@ impl Sender {
         (bytes.min(BURST_MAX_BYTES) / u64::from(self.config.mss_bytes)).max(least)
     }
 
-    /// `hystart_ack_delay`: how much longer than the round trip bursts may make a train of acknowledgements.
+    /// Port of `hystart_ack_delay`: time by which bursts may extend an ACK train beyond the RTT.
     pub(in super::super) fn hystart_burst_ns(&self) -> u64 {
         let ns = u128::from(BURST_MAX_BYTES) * 4_000_000_000 / u128::from(self.rate_bytes_per_s().max(1));
         u64::try_from(ns).unwrap_or(u64::MAX).min(HYSTART_BURST_MAX_NS)
@@ -179,7 +179,7 @@ impl Sender {
         }
         self.note_sent(now);
         self.linux.last_sent = now;
-        // `tcp_event_new_data_sent`.
+        // As in `tcp_event_new_data_sent`.
         if was_idle || self.linux.pending == Pending::Probe {
             self.rearm_timer(now);
         }
@@ -189,7 +189,7 @@ impl Sender {
         self.data_linux(now, segment, true)
     }
 
-    /// `tcp_retransmit_skb`.
+    /// Port of `tcp_retransmit_skb`.
     fn resend(&mut self, now: Time, segment: u64) -> Segment {
         self.note_transmit_start(now);
         self.board.retransmit(segment, now);
@@ -204,7 +204,7 @@ impl Sender {
         self.data_linux(now, segment, false)
     }
 
-    /// `tcp_send_loss_probe`: something new, or the last segment once more.
+    /// Port of `tcp_send_loss_probe`: new data, or the last segment again.
     fn probe(&mut self, now: Time) -> Option<Segment> {
         if self.has_new_data() {
             self.linux.burst_left = 0;
@@ -240,7 +240,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_cwnd_validate`: whether the window was the limit in the last round trip.
+    /// Port of `tcp_cwnd_validate`: records whether the window was the limit in the last RTT.
     fn validate_window(&mut self, is_limited: bool) {
         let outstanding = self.board.outstanding();
         if self.board.una() >= self.linux.usage_end

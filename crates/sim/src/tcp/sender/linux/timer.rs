@@ -1,5 +1,4 @@
-//! The one timer of Linux 6.12 and what it waits for (`net/ipv4/tcp_timer.c`, and of `net/ipv4/tcp_output.c` what schedules
-//! probes).
+//! The single timer of Linux 6.12 and its purposes (`net/ipv4/tcp_timer.c`, and the scheduling of probes in `net/ipv4/tcp_output.c`).
 
 use std::time::Duration;
 
@@ -10,24 +9,24 @@ use super::super::super::recovery::Phase;
 use super::super::Sender;
 use super::{Pending, Resend};
 
-/// Added to timers that wait for about a round trip (`TCP_TIMEOUT_MIN_US`).
+/// Addition to timers of about an RTT (`TCP_TIMEOUT_MIN_US`).
 const TIMEOUT_MIN_NS: u64 = 2_000_000;
 
 impl Sender {
-    /// `tcp_set_xmit_timer`.
+    /// Port of `tcp_set_xmit_timer`.
     pub(super) fn set_transmit_timer(&mut self, now: Time) {
         if !self.schedule_probe(now, true) {
             self.rearm_timer(now);
         }
     }
 
-    /// `tcp_schedule_loss_probe`. Returns whether a probe is scheduled.
+    /// Port of `tcp_schedule_loss_probe`. Returns true if a probe is scheduled.
     pub(super) fn schedule_probe(&mut self, now: Time, from_now: bool) -> bool {
         if self.board.outstanding() == 0 || self.phase.is_repairing() || self.linux.disorder {
             return false;
         }
         let delay_ns = match self.rtt.srtt_ns() {
-            // One segment alone may meet a delayed acknowledgement.
+            // A single segment may meet a delayed acknowledgement.
             Some(srtt_ns) if self.board.outstanding() == 1 => 2 * srtt_ns + duration_ns(self.config.min_rto),
             Some(srtt_ns) => 2 * srtt_ns + TIMEOUT_MIN_NS,
             None => duration_ns(self.config.initial_rto),
@@ -39,14 +38,14 @@ impl Sender {
         true
     }
 
-    /// `tcp_rto_delta_us`: how long until the first segment's time is up; 0 if it is.
+    /// Port of `tcp_rto_delta_us`: time until the first segment's timeout; 0 if overdue.
     fn timeout_left_ns(&self, now: Time) -> u64 {
         let head = self.board.head_sent().unwrap_or(now);
         let due = head + Duration::from_nanos(self.rtt.rto_ns());
         duration_ns(due.since(now))
     }
 
-    /// `tcp_rearm_rto`.
+    /// Port of `tcp_rearm_rto`.
     pub(super) fn rearm_timer(&mut self, now: Time) {
         if self.board.outstanding() == 0 {
             self.linux.pending = Pending::Nothing;
@@ -72,7 +71,7 @@ impl Sender {
         self.deadline = Some(self.config.deadline(now, delay_ns));
     }
 
-    /// `tcp_write_timer_handler`.
+    /// Port of `tcp_write_timer_handler`.
     pub(in super::super) fn on_timer_linux(&mut self, now: Time) {
         self.deadline = None;
         if self.board.outstanding() == 0 {
@@ -86,7 +85,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_rack_reo_timeout`.
+    /// Port of `tcp_rack_reo_timeout`.
     fn on_reordering_timer(&mut self, now: Time) {
         let prior_pipe = self.board.pipe();
         let rtts_ns = (self.smallest_rtt_ns().unwrap_or(u64::MAX), self.rtt.srtt_ns().unwrap_or(0));
@@ -103,7 +102,7 @@ impl Sender {
         self.rearm_timer(now);
     }
 
-    /// `tcp_retransmit_timer`.
+    /// Port of `tcp_retransmit_timer`.
     fn on_retransmission_timer_linux(&mut self, now: Time) {
         self.stats.timeouts += 1;
         self.enter_loss_linux(now);

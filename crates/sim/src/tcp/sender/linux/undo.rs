@@ -1,5 +1,4 @@
-//! Taking back what was reduced needlessly, as Linux 6.12 does it: by timestamps (Eifel, RFC 3522) and by reports of
-//! duplicates (RFC 3708).
+//! Undo of spurious reductions in Linux 6.12: by timestamps (Eifel, RFC 3522) and by D-SACK (RFC 3708).
 
 use dfcp_time::Time;
 
@@ -9,7 +8,7 @@ use super::super::Sender;
 use super::{Finding, TIMESTAMP_NS};
 
 impl Sender {
-    /// `tcp_init_undo`.
+    /// Port of `tcp_init_undo`.
     pub(super) fn begin_undo(&mut self) {
         self.linux.undo_from = Some(self.board.una());
         let probes = u64::from(self.linux.probe.is_some_and(|(_, repeated)| repeated));
@@ -17,7 +16,7 @@ impl Sender {
         self.linux.undo_retransmissions = (in_flight > 0).then_some(in_flight);
     }
 
-    /// `tcp_packet_delayed`: what was acknowledged is older than the first retransmission.
+    /// Port of `tcp_packet_delayed`: true if the acknowledged segment precedes the first retransmission.
     pub(super) fn is_packet_delayed(&self, finding: &Finding) -> bool {
         let ticks = |time: Time| time.as_ns() / TIMESTAMP_NS;
         match (self.linux.first_retransmission, finding.echoed) {
@@ -32,7 +31,7 @@ impl Sender {
         self.linux.undo_from.is_some() && (all_needless || self.is_packet_delayed(finding))
     }
 
-    /// `tcp_undo_cwnd_reduction`.
+    /// Port of `tcp_undo_cwnd_reduction`.
     pub(super) fn undo(&mut self, unmark: bool) {
         if unmark {
             self.board.unmark_lost();
@@ -50,7 +49,7 @@ impl Sender {
         self.board.look_again();
     }
 
-    /// `tcp_try_undo_recovery`.
+    /// Port of `tcp_try_undo_recovery`.
     pub(super) fn undo_recovery(&mut self, finding: &Finding) {
         if self.may_undo(finding) {
             self.undo(false);
@@ -61,7 +60,7 @@ impl Sender {
         self.linux.disorder = false;
     }
 
-    /// `tcp_try_undo_dsack`. Returns whether everything sent again was sent needlessly.
+    /// Port of `tcp_try_undo_dsack`. Returns true if every retransmission was spurious.
     pub(super) fn undo_by_duplicates(&mut self) -> bool {
         let is_needless = self.linux.undo_from.is_some() && self.linux.undo_retransmissions == Some(0);
         if is_needless {
@@ -71,7 +70,7 @@ impl Sender {
         is_needless
     }
 
-    /// `tcp_try_undo_loss`, after the timer fired.
+    /// Port of `tcp_try_undo_loss`, after a timeout.
     pub(super) fn undo_loss(&mut self, finding: &Finding, by_frto: bool) -> bool {
         if !by_frto && !self.may_undo(finding) {
             return false;
@@ -82,7 +81,7 @@ impl Sender {
         true
     }
 
-    /// `tcp_try_undo_partial`. Returns whether nothing is to be sent again for the time being.
+    /// Port of `tcp_try_undo_partial`. Returns true if nothing is to be retransmitted for now.
     pub(super) fn undo_partial(&mut self, finding: &Finding) -> bool {
         if self.linux.undo_from.is_none() || !self.is_packet_delayed(finding) {
             return false;

@@ -1,0 +1,79 @@
+//! Flags of the command that remedy an error or a skipped entry of [`dfcp_files`]: the library itself knows no flags.
+
+use std::borrow::Cow;
+
+use dfcp_files::{RootError, Skipped, TransferError};
+
+/// Next step for an error of a transfer, in flags of the command.
+const fn advice(error: &TransferError) -> Option<&'static str> {
+    Some(match error {
+        TransferError::BothSend => {
+            "run `dfcp receive` on one of the two, with --from HOST:PORT if the sender listens and with --listen PORT if it calls"
+        }
+        TransferError::BothReceive => {
+            "run `dfcp send` on one of the two, with HOST:PORT at the end if the receiver listens and with --listen PORT if it calls"
+        }
+        TransferError::NoDeletion => "start it with --allow-delete, or leave --delete out here",
+        TransferError::NoLinks => "leave --links out here",
+        TransferError::Random(_) => "leave --delete out until it does",
+        _ => return None,
+    })
+}
+
+/// Error of a transfer with its next step, as one sentence.
+pub(crate) fn describe(error: &TransferError) -> String {
+    advice(error).map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"))
+}
+
+/// Error of a transfer for display. The type is kept where no flag helps, because [`crate::contact`] rewords some errors.
+pub(crate) fn transfer_error(error: TransferError) -> anyhow::Error {
+    if advice(&error).is_some() { anyhow::anyhow!("{}", describe(&error)) } else { error.into() }
+}
+
+/// Error of an argument of `send`, with its next step.
+pub(crate) fn root_error(error: &RootError) -> anyhow::Error {
+    let advice = match error {
+        RootError::Special { path, is_command, .. } => {
+            let source = if *is_command { "COMMAND".to_owned() } else { format!("cat {path}") };
+            format!(": {source} | dfcp send - --name NAME HOST")
+        }
+        RootError::Unnamed => ": give it one with --name".to_owned(),
+        RootError::NameOfNothing => ": give - as one of the files, or leave --name out".to_owned(),
+        RootError::NameOfSeveral | RootError::Name(_) => "; give another --name".to_owned(),
+        _ => String::new(),
+    };
+    anyhow::anyhow!("{error}{advice}")
+}
+
+/// Reason for skipping an entry, for JSON.
+pub(crate) fn skipped_reason(what: Skipped) -> Cow<'static, str> {
+    let advice = match what {
+        Skipped::Link => ": --links keeps it if it stays inside the sent tree",
+        Skipped::Copy => ": --links keeps it",
+        _ => return what.reason().into(),
+    };
+    format!("{}{advice}", what.reason()).into()
+}
+
+/// Sentence about this number of skipped entries.
+pub(crate) fn skipped_counted(what: Skipped, count: u64) -> String {
+    let advice = if matches!(what, Skipped::Link | Skipped::Copy) { " without --links" } else { "" };
+    format!("{}{advice}", what.counted(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_follow_the_sentence_of_the_library() {
+        assert!(
+            describe(&TransferError::NoDeletion)
+                .ends_with("; start it with --allow-delete, or leave --delete out here")
+        );
+        assert_eq!(describe(&TransferError::Stopped), TransferError::Stopped.to_string());
+        assert_eq!(root_error(&RootError::Unnamed).to_string(), "standard input has no name: give it one with --name");
+        assert_eq!(skipped_counted(Skipped::Link, 2), "2 symbolic links were skipped without --links");
+        assert_eq!(skipped_reason(Skipped::Special), Skipped::Special.reason());
+    }
+}
