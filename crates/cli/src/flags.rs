@@ -1,4 +1,5 @@
-//! Flags of the command that remedy an error or a skipped entry of [`dfcp_files`]: the library itself knows no flags.
+//! Flags of the command that remedy an error or a skipped entry of [`dfcp_files`]: the errors of the library name no
+//! flags, except in sentences that a receiver sends to its peer.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ const fn advice(error: &TransferError) -> Option<&'static str> {
             "run `dfcp send` on one of the two, with HOST:PORT at the end if the receiver listens and with --listen PORT if it calls"
         }
         TransferError::NoDeletion => "start it with --allow-delete, or leave --delete out here",
-        TransferError::NoLinks => "leave --links out here",
+        TransferError::NoLinks => "update the receiver, or leave --links out here",
         TransferError::Random(_) => "leave --delete out until it does",
         _ => return None,
     })
@@ -71,6 +72,20 @@ mod tests {
             describe(&TransferError::NoDeletion)
                 .ends_with("; start it with --allow-delete, or leave --delete out here")
         );
+        let ends = [
+            (
+                TransferError::BothSend,
+                "run `dfcp receive` on one of the two, with --from HOST:PORT if the sender listens and with --listen PORT if it calls",
+            ),
+            (
+                TransferError::BothReceive,
+                "run `dfcp send` on one of the two, with HOST:PORT at the end if the receiver listens and with --listen PORT if it calls",
+            ),
+            (TransferError::NoLinks, "update the receiver, or leave --links out here"),
+        ];
+        for (error, end) in ends {
+            assert!(describe(&error).ends_with(end), "{}", describe(&error));
+        }
         assert_eq!(describe(&TransferError::Stopped), TransferError::Stopped.to_string());
         assert_eq!(root_error(&RootError::Unnamed).to_string(), "standard input has no name: give it one with --name");
         assert_eq!(skipped_counted(Skipped::Link, 2), "2 symbolic links were skipped without --links");

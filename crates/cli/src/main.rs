@@ -83,7 +83,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     }
                     tokio::select! {
                         ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
-                        // A second signal ends the program at once.
+                        // A second signal does not wait for the orderly end.
                         () = next_of(&mut signals) => None,
                     }
                 };

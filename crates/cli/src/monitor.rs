@@ -362,7 +362,7 @@ impl Session {
     }
 
     /// Records that the session failed with this error.
-    pub fn fail(&self, error: &dyn std::error::Error) {
+    pub fn fail(&self, error: &dyn std::fmt::Display) {
         self.end(Outcome::Failed, json!({ "message": printable(&error.to_string()) }));
     }
 

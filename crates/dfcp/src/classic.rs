@@ -35,6 +35,6 @@ impl Parameters<'_> {
     /// # Errors
     /// If the table does not let it be read, or this profile does not have it.
     pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.0.read(|connection| connection.parameters().get(parameter))
+        self.0.read_parameter(parameter)
     }
 }

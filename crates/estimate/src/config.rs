@@ -24,7 +24,7 @@ const GAP_MIN_DEFAULT: Duration = Duration::from_secs(1);
 pub struct Config {
     /// `d`: interval of test packets at the sender.
     pub interval: Duration,
-    /// `th`: queueing delay above which the queue counts as busy.
+    /// `th`: queueing delay from which the queue counts as busy.
     ///
     /// From `th` = `d` on, a busy period has no idle instant: a test packet that waits `d` is still queued when the next one joins. Below,
     /// the queue may have been empty between two test packets, and the rate is then slightly too low. A higher `th` finds fewer busy

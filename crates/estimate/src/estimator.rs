@@ -68,7 +68,7 @@ struct Busy {
     /// Arrival of the first test packet (`t[s]`), with the byte count at that time.
     start: Time,
     start_bytes: u64,
-    /// Arrival of the latest test packet above the threshold.
+    /// Arrival of the latest test packet at or above the threshold.
     end: Time,
     end_bytes: u64,
 }

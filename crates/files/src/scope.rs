@@ -9,7 +9,8 @@ use dfcp_framing::names::RelativeName;
 
 use crate::limits::PAIRED_NAMES_MAX;
 
-/// Hash of a name below the output directory, or of the directory itself, as 32 hexadecimal digits.
+/// Hash of a name below the output directory, or of the directory itself, as 32 hexadecimal digits, so that a reader of the file that
+/// holds it learns neither.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hashed(String);
 

@@ -23,16 +23,16 @@ pub enum Skipped {
     Excluded,
     /// Content appended to a file after it was opened.
     Growth,
-    /// A mount point within a directory to be deleted.
+    /// A mount point where something would be deleted.
     Mounted,
-    /// A transfer in progress within a directory to be deleted.
+    /// A transfer in progress where something would be deleted.
     UnderWay,
     /// A directory that could not be deleted because it is not empty.
     NotEmpty,
 }
 
 impl Skipped {
-    /// Identifier for JSON.
+    /// Reason as a phrase, for JSON.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Link => "a symbolic link, and links are not kept",

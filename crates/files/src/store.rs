@@ -377,7 +377,7 @@ fn no_room(announced_bytes: u64) -> Failure {
 /// Failure for content above the limit of a session, including its partial files.
 pub(crate) fn too_much(bytes_max: u64) -> Failure {
     let sentence = format!(
-        "the receiver accepts at most {} from one sender: send less, or ask for a larger limit there",
+        "the receiver accepts at most {} from one sender: send less, or ask for a larger --max-bytes there",
         human_bytes(bytes_max)
     );
     Failure::new(FailureCode::DiskFull, sentence)

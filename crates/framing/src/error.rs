@@ -30,7 +30,7 @@ pub enum FailureCode {
     NotAdmitted = 10,
     /// The receiver's program was stopped.
     Stopped = 11,
-    /// The server does not offer the requested service. (12 is not a failure: unchanged.)
+    /// The server was started without what the request needs. (12 is not a failure: unchanged.)
     Unsuited = 13,
     /// The entry was not deleted, because another file system is mounted there.
     Mounted = 14,

@@ -18,10 +18,15 @@ pub use crate::spare::SpareBlocks;
 
 /// Makes the encoders and decoders of blocks. It does no I/O, and equal calls have equal results.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Number of bytes that are kept, coded and carried by packets, of `bytes` that are written, or that a symbol or a part of
-    /// one has: all, or none. The others are *virtual*: they count as written, sent and received, and are read as zeros. A codec
-    /// that carries none has nothing to encrypt, so [`Config::validate`](crate::Config::validate) refuses it for encrypted connections.
-    fn carried_bytes(&self, bytes: usize) -> usize;
+    /// True if bytes are kept, coded and carried by packets. Otherwise they are *virtual*: they count as written, sent and received, and
+    /// are read as zeros. Such a codec has nothing to encrypt, so [`Config::validate`](crate::Config::validate) refuses it for encrypted
+    /// connections.
+    fn carries_bytes(&self) -> bool;
+
+    /// Number of carried bytes of a symbol, or of anything else, that has `bytes`: all or none.
+    fn carried_bytes(&self, bytes: usize) -> usize {
+        if self.carries_bytes() { bytes } else { 0 }
+    }
 
     /// An encoder of a block, whose `rows` are [carried](Self::carried_bytes) of its bytes. `None`: its symbols have no bytes.
     ///
@@ -34,10 +39,10 @@ pub trait Codec: fmt::Debug + Send + Sync {
         rows: Vec<u8>,
     ) -> Result<Option<Encoder<Vec<u8>>>, EncoderError>;
 
-    /// A decoder of a block. Memory that it needs may come from `spare`.
+    /// A decoder of a block. Memory that it needs may come from `spare`, which a codec of another crate leaves alone.
     fn decoder(&self, kernel: Kernel, shape: BlockShape, spare: &SpareBlocks) -> Box<dyn BlockDecoder>;
 
-    /// An encoder of a block of the classic profile. `None`: its segments are only counted, as with *coding* off.
+    /// An encoder of a block of the classic profile. `None`: its segments have no bytes.
     #[cfg(feature = "classic")]
     fn classic_encoder(&self, _initial: raptor::State, _block_id: u32, _block: &[u8]) -> Option<raptor::Encoder> {
         None

@@ -21,7 +21,7 @@ use crate::error::ConfigError;
 use crate::key_log::KeyLog;
 use crate::limits;
 use crate::observe::Observer;
-use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
+use crate::proof::symbol_size_max;
 pub use crate::schedule::Schedule;
 use crate::security::{Credentials, PeerKey, Security};
 
@@ -344,12 +344,12 @@ impl Config {
         if self.profile == Profile::Classic {
             return Err(ConfigError::ClassicLeftOut);
         }
-        if self.codec.carried_bytes(1) == 0 && self.credentials().is_some() {
+        if !self.codec.carries_bytes() && self.credentials().is_some() {
             return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate_in(self.profile)?;
         let symbol_size_max = symbol_size_max(self.credentials().is_some());
-        in_range("symbol_size", self.symbol_size.into(), SYMBOL_SIZE_MIN.into(), symbol_size_max.into())?;
+        in_range("symbol_size", self.symbol_size.into(), limits::SYMBOL_SIZE_MIN.into(), symbol_size_max.into())?;
         let blocks_max = match self.profile {
             Profile::Modern => limits::WINDOW_BLOCKS_MAX,
             Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,

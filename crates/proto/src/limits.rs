@@ -30,6 +30,9 @@ pub const CLASSIC_WINDOW_BLOCKS_DEFAULT: u32 = 128;
 /// graphs of all.
 pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
 
+/// Smallest symbol that a peer may offer and a configuration may have, bytes.
+pub(crate) const SYMBOL_SIZE_MIN: u16 = 64;
+
 /// Streams of one kind which a peer may be permitted to have open at once.
 pub const STREAMS_MAX: u32 = 16_384;
 

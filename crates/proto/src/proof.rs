@@ -13,12 +13,9 @@ use dfcp_fountain::random_linear::{BlockShape, SYMBOL_SIZE_MAX, ShapeError};
 pub(crate) const SECRET_BYTES: usize = 4;
 
 /// The most application bytes per symbol where there are proofs.
-const DATA_BYTES_MAX: usize = dfcp_wire::payload_bytes_max(true) - SECRET_BYTES;
+const DATA_BYTES_MAX: usize = symbol_size_max(true) as usize;
 
 const _: () = assert!(DATA_BYTES_MAX + SECRET_BYTES <= SYMBOL_SIZE_MAX, "the code takes such symbols");
-
-/// The least size of a symbol, in bytes.
-pub(crate) const SYMBOL_SIZE_MIN: u16 = 64;
 
 /// The largest symbol, in bytes: the datagram must hold the rest of a data segment, too, and if it is sealed the secret
 /// which proves decoding.

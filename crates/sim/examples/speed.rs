@@ -23,9 +23,9 @@ const DFCP_BUFFER_BYTES: u64 = 1 << 27;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Carrier {
-    /// DFCP's modern profile, each flow at its share of the rate, with elided symbols.
+    /// DFCP's modern profile, each flow at its share of the rate, whose symbols are only counted.
     Modern,
-    /// DFCP's classic profile at its access rate, with elided symbols.
+    /// DFCP's classic profile at its access rate, whose symbols are only counted.
     Classic,
     /// The classic profile, each flow at its share of the rate.
     ClassicPaced,

@@ -11,8 +11,8 @@ use dfcp_proto::codec::{BlockDecoder, Codec, Progress, SpareBlocks};
 pub struct Counting;
 
 impl Codec for Counting {
-    fn carried_bytes(&self, _bytes: usize) -> usize {
-        0
+    fn carries_bytes(&self) -> bool {
+        false
     }
 
     fn encoder(

@@ -2,7 +2,7 @@
 //!
 //! `tests/testkit` is not used here: the command `dfcp lab` runs this crate, which must not depend on test code; and with symbols that are
 //! only counted ([`Counting`](crate::Counting)) a packet is larger than its bytes
-//! ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), so received data cannot be checked.
+//! ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), and what is read is zeros, which cannot be checked.
 
 use std::net::SocketAddr;
 

@@ -42,7 +42,7 @@ pub struct Packet {
     pub is_back: bool,
     /// Index of the current link in the route.
     pub(crate) leg: u16,
-    /// Number, from 0, of the sender's address at one end of the packet's route.
+    /// Number, from 0, of the sender's address that the packet comes from, or goes to.
     pub(crate) address: u16,
     /// Bytes of the IP packet.
     pub size_bytes: u32,
@@ -77,7 +77,7 @@ pub enum Body {
 /// Longest content stored inline without enlarging [`Body`].
 const SHORT_BYTES_MAX: usize = 38;
 
-/// Bytes of a datagram. Short ones are stored in the packet itself, such as most with elided symbols. Very many are in flight, and a cache
+/// Bytes of a datagram. Short ones are stored in the packet itself, such as most whose symbols are only counted. Very many are in flight, and a cache
 /// miss per packet would cost more than everything else.
 #[derive(Clone, Debug)]
 pub struct Datagram(Place);

@@ -41,7 +41,7 @@ pub struct Captured {
     pub full_at: Option<Time>,
 }
 
-/// Writer of packets with nanosecond timestamps. Bytes that are not modelled (TCP's data, elided symbols) are cut off, as by a snap length.
+/// Writer of packets with nanosecond timestamps. Bytes that are not modelled (TCP's data, symbols that are only counted) are cut off, as by a snap length.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,

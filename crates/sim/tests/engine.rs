@@ -188,7 +188,7 @@ fn the_verifier_notices_a_link_which_is_too_good() {
     }
 }
 
-/// Elided symbols change nothing except CPU time, and that K random combinations do not always suffice: one block in 260 with losses takes
+/// Symbols that are only counted change nothing except CPU time, and that K random combinations do not always suffice: one block in 260 with losses takes
 /// a symbol more.
 #[test]
 fn content_which_is_only_counted_takes_the_same_course() {

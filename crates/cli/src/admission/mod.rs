@@ -213,8 +213,8 @@ impl Admission {
         Ok(Self { ways, desk, memory, service, json })
     }
 
-    /// True if wrong guesses have used up all codes and there is no other way in. A listener with a list of keys never closes: the list can
-    /// be repaired while the listener runs.
+    /// True if wrong guesses have used up all codes and there is no other way in. A listener with a list of keys and
+    /// no codes never closes: an empty or unusable list can be repaired while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let is_paired = self.ways.pairs.as_ref().is_some_and(|pairs| !pairs.is_empty());

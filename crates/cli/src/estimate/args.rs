@@ -140,12 +140,12 @@ pub struct TraceArgs {
 /// Parameters of the estimator.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ModelArgs {
-    /// Queueing delay above which the queue counts as busy, below the interval. A lower value admits busy periods with idle times, since
-    /// the queue may empty between two test packets. A higher value finds fewer busy periods, and biases them to times when the path is
+    /// Queueing delay from which the queue counts as busy. Below the interval, the lower it is, the more idle times busy periods may
+    /// contain, since the queue may empty between two test packets; from the interval on there are none. A higher value finds fewer busy periods, and biases them to times when the path is
     /// slow [default: 20ms, or the interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = threshold)]
     pub threshold: Option<Duration>,
-    /// Longest gap in the test packets that a busy period survives [default: ten intervals, at least 1s]
+    /// Longest gap in the test packets that the model of the queue survives [default: ten intervals, at least 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub gap: Option<Duration>,
     /// Jitter of the path: deviation of test packets from their interval while the queue is empty [default: 3ms, or a quarter of the

@@ -71,7 +71,8 @@ impl ConfigDir {
     /// mode.
     ///
     /// # Errors
-    /// Fails if the directory cannot be created, or if users other than this one and root can write to it and so replace its files.
+    /// Fails if the directory cannot be created, or if a user other than this one and root owns it or can write to it,
+    /// and can thus replace its files.
     pub fn create(&self) -> Result<(), IdentityError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);

@@ -1,7 +1,7 @@
 //! Laboratory program in a checkout, built by cargo.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -67,6 +67,11 @@ impl Build {
         if is_quiet {
             command.arg("--quiet");
         }
+        // `cargo run` describes its package in the environment. Build scripts such as ring's, whose own package has these variables too,
+        // would take that for a change, and all that depends on them would be compiled anew.
+        for name in env::vars_os().map(|(name, _)| name).filter(|name| describes_a_package(name)) {
+            command.env_remove(name);
+        }
         command.stdout(Stdio::null());
         command
     }
@@ -83,6 +88,11 @@ impl Build {
         ensure!(status.success(), "cargo cannot build dfcp-lab; mend what it says above");
         Ok(self.program.clone())
     }
+}
+
+/// True for variables by which cargo describes the package whose program it runs.
+fn describes_a_package(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
 }
 
 /// Source file newer than the program, by cargo's dependency list; `None` for an installed program.
@@ -123,6 +133,24 @@ mod tests {
         assert_eq!(words(&of("x-y/profiling/dfcp").unwrap()), format!("{common} --profile profiling --target x-y"));
         assert_eq!(of("release/dfcp").unwrap().program.parent(), Some(&*here.path().join("release")));
         assert!(of("a/b/c/dfcp").is_none(), "an installed program");
+    }
+
+    #[test]
+    fn the_build_does_not_see_the_package_of_this_program() {
+        let build = Build {
+            cargo: "cargo".into(),
+            manifest: "Cargo.toml".into(),
+            target_directory: "target".into(),
+            triple: None,
+            profile: "dev".into(),
+            program: "dfcp-lab".into(),
+        };
+        let command = build.command(false);
+        let removed = |wanted: &str| command.get_envs().any(|(name, value)| name == wanted && value.is_none());
+        // The cargo that runs this test has set them.
+        assert!(removed("CARGO_MANIFEST_DIR") && removed("CARGO_PKG_NAME") && removed("CARGO_PKG_VERSION_PRE"));
+        let left = ["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_PROFILE_RELEASE_LTO", "CARGO_ENCODED_RUSTFLAGS"];
+        assert!(left.iter().all(|name| !describes_a_package(OsStr::new(name))));
     }
 
     #[test]

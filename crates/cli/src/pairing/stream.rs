@@ -12,8 +12,8 @@ use super::one_time::OneTimeCode;
 use crate::limits::PAIRING_RUN_MAX;
 
 /// Pairs as the sender with the receiver that made `code`, over an encrypted connection with this handshake hash. `Ok` proves that the
-/// receiver has the same code and that its end of the connection is the peer's. The stream is then free for other use; after an error it
-/// must be closed (`spec/pairing.md` \[pair-4\]).
+/// receiver has the same code and that there is no man in the middle. The stream is then free for other use; after an error it must be
+/// closed (`spec/pairing.md` \[pair-4\]).
 ///
 /// # Errors
 /// Fails if the codes differ, the receiver's code is void, the peer violates the protocol, or [`PAIRING_RUN_MAX`] is exceeded.

@@ -21,8 +21,8 @@ use crate::path_frame::decode_path;
 use crate::session_error::SessionError;
 
 /// Counts received data for the requested duration, or until the peer ends, and reports to the peer. `on_count` receives each interim
-/// count. The data arrives on the streams `beside` the first one, if there are any. For raw data, decoding is stopped first, and an
-/// immediate report announces it.
+/// count. The data arrives on the streams `beside` the first one, if there are any. For raw data the caller must have stopped decoding;
+/// an immediate report announces it.
 ///
 /// # Errors
 /// Fails if the connection breaks or the peer violates the protocol before the time is up.

@@ -56,12 +56,13 @@ impl SessionObserver {
             }
             Err(error) => {
                 self.display.abandon();
-                self.told.fail(error);
+                let message = flags::describe(error);
+                self.told.fail(&message);
                 let peer = self.told.peer();
                 if self.json {
-                    output::json(&json!({ "event": "error", "peer": peer, "message": flags::describe(error) }));
+                    output::json(&json!({ "event": "error", "peer": peer, "message": message }));
                 } else {
-                    output::always(&format!("{peer}: {}", flags::describe(error)));
+                    output::always(&format!("{peer}: {message}"));
                 }
                 SessionEnd::of(error)
             }

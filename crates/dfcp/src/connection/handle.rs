@@ -13,8 +13,7 @@ use crate::connection::send_ends::{SendEnd, SendEndWatch};
 use crate::connection::shared::{Inner, Shared};
 use crate::connection::story::StreamNews;
 use crate::connection::wakers::register;
-use crate::error::Ended;
-use crate::error::{StreamError, connection_error};
+use crate::error::{Ended, StreamError, connection_error};
 use crate::limits;
 
 /// Shared part of the handles of one stream; that of the first stream is a session's, too. When the last one of a connection goes, so

@@ -41,7 +41,8 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which arrived at `at`, the connection's time. `queue_bytes` is called only if the peer was heard among them:
+    /// Lets `take_in` hand over datagrams which arrived at `at`; its second argument is that time on the connection's clock.
+    /// `queue_bytes` is called only if the peer was heard among them:
     /// it counts that, and returns how much the system keeps of what comes from there. A forged datagram with the connection's
     /// id must not count. Returns the waiting tasks; those that are not woken now are woken when the connection
     /// is served next, once for all datagrams.

@@ -10,8 +10,7 @@ use crate::connection::serve::has_unread;
 use crate::connection::shared::{Inner, Shared, Usage};
 use crate::connection::story::StreamNews;
 use crate::connection::wakers::Wakers;
-use crate::error::Ended;
-use crate::error::{StreamError, connection_error};
+use crate::error::{Ended, StreamError, connection_error};
 
 /// Result of an attempt to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

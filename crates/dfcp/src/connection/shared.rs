@@ -14,8 +14,7 @@ use crate::connection::held_streams::HeldStreams;
 use crate::connection::send_ends::SendEnd;
 use crate::connection::story::Story;
 use crate::connection::wakers::{News, Notifies, Wakers, register};
-use crate::error::ConnectError;
-use crate::error::Ended;
+use crate::error::{ConnectError, Ended};
 use crate::limits;
 use crate::outbox::Departure;
 use crate::path_watch::{PathPublisher, PathWatch};
@@ -313,8 +312,14 @@ impl Shared {
     }
 
     /// Reads what the connection knows.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut Connection) -> T) -> T {
-        read(&mut self.lock().connection)
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> T {
+        read(&self.lock().connection)
+    }
+
+    /// Reads a parameter of the classic profile.
+    #[cfg(feature = "classic")]
+    pub(crate) fn read_parameter(&self, parameter: dfcp_proto::Parameter) -> Result<u64, dfcp_proto::ParameterError> {
+        self.lock().connection.parameters().get(parameter)
     }
 
     /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.

@@ -443,7 +443,7 @@ fn a_session_stores_no_more_than_it_may() {
     let full = Some(FailureCode::DiskFull);
     assert_eq!(verdicts(&mut assembler), [(0, None), (1, full), (2, full), (3, None), (4, None)]);
     let refused: Vec<_> = assembler.take_outcomes().into_iter().filter_map(|outcome| outcome.failure).collect();
-    assert!(refused.len() == 2 && refused.iter().all(|why| why.contains("a larger limit there")), "{refused:?}");
+    assert!(refused.len() == 2 && refused.iter().all(|why| why.contains("--max-bytes")), "{refused:?}");
     assert_eq!(
         tree(output.path()),
         BTreeMap::from([

@@ -328,7 +328,7 @@ fn components_of(target: &OsStr) -> VecDeque<OsString> {
 fn not_made(error: &io::Error) -> Failure {
     if lacks_links(error) {
         let sentence =
-            "the receiver's file system supports no such link: send the target as a file, or to another file system";
+            "the receiver's file system supports no such link: send without --links, or choose another --output there";
         return Failure::new(FailureCode::FileSystem, sentence);
     }
     Failure::from_io("make the link", error)
@@ -357,7 +357,7 @@ mod tests {
             let failure = not_made(&number.into());
             assert_eq!(failure.code, code, "{number}");
             let lacks = matches!(number, Errno::PERM | Errno::NOSYS | Errno::MLINK);
-            assert_eq!(failure.sentence.contains("supports no such link"), lacks, "{number}");
+            assert_eq!(failure.sentence.contains("without --links"), lacks, "{number}");
         }
     }
 }

@@ -213,7 +213,7 @@ impl Decoder {
         Pushed::Useful
     }
 
-    /// Writes a source symbol to this byte offset of the block, before gaps or later symbols.
+    /// Writes a source symbol to this byte offset of the block, into an earlier gap or after a new one.
     #[inline(never)] // so that what is inlined, the way of a source symbol that comes in order, stays short
     fn write_out_of_order(&mut self, at: usize, symbol: &[u8]) {
         if at < self.block.len() {

@@ -160,7 +160,7 @@ pub struct RunArgs {
     /// Concurrent runs [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Exit with 1 if a claim's verdict differs, for use in checks
+    /// Exit with 1 if a claim has the verdict "differs", for use in checks
     #[arg(long)]
     pub check: bool,
     /// Directory of the plans, and the format of the output.

@@ -20,9 +20,9 @@ const HEAD: &str = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,
 pub struct Compared {
     /// Id of the plan.
     pub plan: String,
-    /// Values of the swept parameters, as text.
+    /// Label of the series.
     pub series: String,
-    /// True if packets can be lost at random at this point.
+    /// Values of the swept parameters, as text.
     pub point: String,
     /// True if packets can be lost at random at this point.
     pub has_loss: bool,

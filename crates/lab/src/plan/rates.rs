@@ -16,7 +16,7 @@ pub struct Rates {
     pub bottleneck: usize,
     /// Source of the rate.
     pub from: RatesFrom,
-    /// Path of the file, relative to the plan's directory.
+    /// Path of the file, absolute or relative to the plan's directory.
     pub file: String,
     /// Direction of the bottleneck. Default: up, the direction of data.
     #[serde(default)]

@@ -13,8 +13,8 @@ use crate::spare::SpareBlocks;
 pub struct RandomLinear;
 
 impl Codec for RandomLinear {
-    fn carried_bytes(&self, bytes: usize) -> usize {
-        bytes
+    fn carries_bytes(&self) -> bool {
+        true
     }
 
     fn encoder(

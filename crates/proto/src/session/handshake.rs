@@ -10,7 +10,7 @@ use dfcp_wire::{Features, StreamLimits, SymbolSize, VERSION};
 
 use crate::config::Config;
 use crate::limits;
-use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
+use crate::proof::symbol_size_max;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 
 /// The code id of the systematic random linear fountain over GF(256).
@@ -54,7 +54,7 @@ pub(crate) const fn is_permitted(segment: &Segment, chosen: Features) -> bool {
 /// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).
 pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
     let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, .. } = options? else { return None };
-    let sizes = SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
+    let sizes = limits::SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
     Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
 }
 

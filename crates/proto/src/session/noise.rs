@@ -15,7 +15,7 @@ use rand_chacha::ChaCha20Rng;
 use crate::config::Config;
 use crate::error::{ConfigError, ConnectionError};
 use crate::limits;
-use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
+use crate::proof::symbol_size_max;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::handshake::{are_offered, features, syn_options};
@@ -166,7 +166,7 @@ fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, p
     let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
     let features = inner.features.filter(|&features| are_offered(features, config))?;
     let symbol_size = inner.symbol_size?;
-    if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
+    if !(limits::SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
         return None;
     }
     Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo })

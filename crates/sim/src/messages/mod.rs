@@ -139,7 +139,7 @@ pub struct MessageReport {
     pub due: u64,
     /// Messages among these that were delivered on time.
     pub in_time: u64,
-    /// Messages completed within a second after their deadline; the rest was lost.
+    /// Messages completed within a second after their deadline; those neither on time nor late were lost.
     pub late: u64,
     /// Datagrams with messages or repair symbols.
     pub datagrams: u64,

@@ -5,8 +5,7 @@ use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::{Config, Rate};
 
 use super::*;
-use crate::Counting;
-use crate::{DfcpConfig, FlowConfig, FlowError, FlowId, Nobody, Simulation, Transport};
+use crate::{Counting, DfcpConfig, FlowConfig, FlowError, FlowId, Nobody, Simulation, Transport};
 
 const ONE_WAY: Duration = Duration::from_millis(25);
 

@@ -5,10 +5,9 @@ use dfcp_proto::Config;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Counting;
 use crate::packet::Body;
 use crate::tcp::{self, Congestion, Flags, SackBlocks, Segment};
-use crate::{DfcpConfig, FlowConfig, Simulation, Transport};
+use crate::{Counting, DfcpConfig, FlowConfig, Simulation, Transport};
 
 /// Parsed capture.
 #[derive(Debug, Default)]

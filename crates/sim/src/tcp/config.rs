@@ -150,7 +150,7 @@ pub enum ConfigError {
     /// The initial window is zero.
     #[error("the initial window is 0 segments; set initial_window_segments to 1 or more")]
     InitialWindow,
-    /// The retransmission timer is zero, or its floor exceeds its ceiling.
+    /// `min_rto` or `initial_rto` is below 1 ms or above `max_rto`.
     #[error(
         "a retransmission timer is 0 or its floor is above its ceiling; set min_rto and initial_rto from 1 ms to max_rto"
     )]

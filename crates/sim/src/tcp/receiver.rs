@@ -214,7 +214,7 @@ impl Receiver {
 
     fn on_syn(&mut self, now: Time, segment: &Segment) {
         if self.state == State::Established {
-            // The final acknowledgement of the handshake was lost.
+            // A repeated or late SYN: the peer takes the answer for lost.
             self.ack_now = true;
             return;
         }

@@ -11,7 +11,7 @@ use crate::perf::Measured;
 
 const SEALED: Protection = Protection::Sealed(Cipher::Aes128Gcm);
 
-/// Result of one second that delivered `bytes` in `datagrams`; repair is a tenth, with plaintext a fifth.
+/// Result of one second that delivered `bytes` in `datagrams`; a tenth is wasted; with plaintext a fifth is repair.
 fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: Option<Duration>) -> Figures {
     let path = PathSample {
         data_datagrams: match protection {

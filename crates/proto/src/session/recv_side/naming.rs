@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
 
-use crate::session::recv_side::half::Half;
-use crate::session::recv_side::half::{COPIES, Reason};
+use crate::session::recv_side::half::{COPIES, Half, Reason};
 use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;

@@ -16,8 +16,7 @@ use crate::stream::send::counters::SendCounters;
 use crate::stream::send::parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
-use crate::stream::send::write_turns::WriteAllowance;
-use crate::stream::send::write_turns::WriteTurns;
+use crate::stream::send::write_turns::{WriteAllowance, WriteTurns};
 use crate::stream::window::GrowingWindow;
 
 /// A stream leaves to the others at least a seventh of what it holds: one alone takes seven eighths of

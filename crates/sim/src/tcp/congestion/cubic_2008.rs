@@ -1,6 +1,6 @@
 //! CUBIC 2.2 of Linux 2.6.26 (`net/ipv4/tcp_cubic.c`), in its integers and 250 Hz ticks.
 //!
-//! Differences from RFC 9438: the window falls to 717/1024 (819 in 2.6.24; the thesis's figures about small buffers, queues and random loss
+//! Differences from RFC 9438: the window falls to 717/1024 (819 in 2.6.24; the documents' figures about small buffers, queues and random loss
 //! all fit 717); acknowledgements are counted, corrected by an estimate of the segments that each covers; before the first loss the window
 //! grows by one segment per 50 acknowledged; the only upper limit is one segment per acknowledgement.
 

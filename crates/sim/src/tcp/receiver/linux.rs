@@ -33,7 +33,7 @@ pub(super) struct Arrival<'a> {
     pub(super) in_order: bool,
     /// The segment was already acknowledged completely.
     pub(super) is_old: bool,
-    /// The segment filled a gap.
+    /// There was a gap when the segment arrived.
     pub(super) filled: bool,
 }
 
