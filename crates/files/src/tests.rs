@@ -200,6 +200,12 @@ fn arguments_are_checked_before_anything_is_sent() {
     let root = sample(here.path());
     let missing = Root::from_arguments(&[root.join("nothing")], None).unwrap_err();
     assert!(matches!(missing, RootError::Missing { .. }) && missing.to_string().contains("nothing"));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", root.join("dangling")).unwrap();
+        let dangling = Root::from_arguments(&[root.join("dangling")], None);
+        assert!(matches!(dangling, Err(RootError::Dangling(name)) if name.ends_with("dangling")));
+    }
     assert!(matches!(
         Root::from_arguments(&[root.join("zero"), root.join("zero")], None),
         Err(RootError::Twice(name)) if name.ends_with("tree/zero")

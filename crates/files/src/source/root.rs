@@ -50,6 +50,9 @@ pub enum RootError {
     /// The path is a symbolic link, and links are not followed.
     #[error("cannot send {0}: it is a symbolic link; give the path that it leads to")]
     Link(String),
+    /// The path is a symbolic link whose target does not exist.
+    #[error("cannot send {0}: it is a symbolic link, and what it leads to does not exist; check its target")]
+    Dangling(String),
     /// Two arguments have the same name.
     #[error("two of the files would both be stored as {0}; send them one by one")]
     Twice(String),
@@ -122,7 +125,10 @@ impl Root {
     fn of(path: &Path) -> Result<Self, RootError> {
         let shown = || printable_path(path);
         let missing = |error| RootError::Missing { path: shown(), error };
-        let metadata = path.metadata().map_err(missing)?;
+        let metadata = path.metadata().map_err(|error| match path.symlink_metadata() {
+            Ok(_) if error.kind() == io::ErrorKind::NotFound => RootError::Dangling(shown()),
+            _ => missing(error),
+        })?;
         let name = match path.file_name() {
             Some(name) => name.to_owned(),
             // `.`, `..` and similar have a name only after resolution.
