@@ -343,7 +343,7 @@ pub enum Dropped {
     /// It was seen before.
     #[error("a duplicate")]
     Duplicate,
-    /// It is a report, and the peer's others have taken the time that there is for them.
+    /// A report was dropped, because earlier reports of this peer have used up the processing time for reports.
     #[error("too many reports")]
     TooManyReports,
 }

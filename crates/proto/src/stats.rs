@@ -230,7 +230,8 @@ pub struct RateControlStats {
     /// The loss that it takes for the path's own, which does not lower the rate, 0 to 0.9: a careful figure. What the path lost is better told
     /// by the counts below.
     pub path_loss: f64,
-    /// Datagrams of which it has judged whose losses were. What is lost in the start is judged after it, except its first datagrams.
+    /// Datagrams whose losses the controller has attributed to the path or to a queue. Those of the start, except its first datagrams, are
+    /// attributed when the start is over.
     pub datagrams_judged: u64,
     /// Datagrams among them which were lost, for whatever reason.
     pub datagrams_lost: u64,
@@ -352,7 +353,7 @@ impl SentSymbols {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WastedSymbols {
-    /// Linearly dependent on what was there.
+    /// Symbols that were linear combinations of symbols already received.
     pub dependent: u64,
     /// Came for a block which was already decoded.
     pub late: u64,
@@ -381,7 +382,7 @@ impl WastedSymbols {
 pub struct ReceivedSymbols {
     /// Brought the decoder forward.
     pub useful: u64,
-    /// Linearly dependent on what was there.
+    /// Symbols that were linear combinations of symbols already received.
     pub dependent: u64,
     /// Came for a block which was already decoded.
     pub late: u64,

@@ -45,7 +45,7 @@ impl BatchLimit {
         }
     }
 
-    /// It is `now`: a socket which has not been full for long says nothing.
+    /// Removes the limit if the socket was last full more than `DRAIN_VALID` before `now`: the measurement is out of date.
     pub(super) fn expire(&mut self, now: Time) {
         if self.full.is_some_and(|(since, _)| now.since(since) > limits::DRAIN_VALID) {
             *self = Self::new();

@@ -24,8 +24,8 @@ const ACK_SPACING: Duration = Duration::from_millis(10);
 /// Bytes that a segment of an open block takes besides its graph, which [`Graphs`] pays for.
 const SEGMENT_MEMORY_BYTES: u64 = 1_536;
 
-/// Bytes that an open block takes besides: its place, and room for the next segments. The memory of an attempt to decode is not
-/// counted: there is one at a time.
+/// Bytes that an open block takes besides its segments: its slot, and space reserved for the next segments. Memory for decoding is not
+/// counted, since only one block is decoded at a time.
 const OPEN_MEMORY_BYTES: u64 = 12 << 10;
 
 /// Bytes that a decoded block takes.

@@ -22,8 +22,9 @@ pub struct PathHint {
     pub rtt: Duration,
 }
 
-/// By this part, and this time, the round trip of the handshake may differ from the one remembered.
+/// Permitted difference of the handshake's round trip from the remembered one, as a share of the latter.
 const RTT_PART: f64 = 0.25;
+/// Addition to that difference, for very short round trips.
 const RTT_SLACK: Duration = Duration::from_millis(1);
 
 impl PathHint {

@@ -25,7 +25,7 @@ pub enum Cookies {
     /// While more than [`Accept::half_open_max`] others wait, or many first messages could not be read.
     #[default]
     UnderLoad,
-    /// Always.
+    /// Every caller must return a cookie before its handshake is processed.
     Always,
 }
 

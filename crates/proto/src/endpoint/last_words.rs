@@ -13,7 +13,7 @@ use crate::session::closed::LastWords;
 #[derive(Debug)]
 pub(super) struct KeptWords {
     by_id: BTreeMap<u32, LastWords>,
-    /// Their ids, each with the time up to which they are kept, in the order of both.
+    /// Expiry time and id of each entry of `by_id`, the earliest first.
     kept_until: VecDeque<(Time, u32)>,
     limit: RateLimit,
 }

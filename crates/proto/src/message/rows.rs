@@ -13,7 +13,7 @@ pub(super) const HEAD_BYTES: usize = 12;
 /// Bytes by which the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
 const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
 
-/// The most bytes of a message in one symbol, where those of streams have `z`.
+/// Largest symbol of a message, bytes, in a session whose stream symbols have at most `z`.
 pub(crate) const fn symbol_bytes_max(z: usize) -> usize {
     z.saturating_sub(WORDS_BYTES)
 }

@@ -42,7 +42,7 @@ const PROBES_MIN: u32 = 3;
 /// Probes of one size before anything is known of the path's loss: no verdict can be reached, and no more are sent.
 const PROBES_BLIND: u32 = 6;
 
-/// So long after a search it is repeated, in case the path has become wider (RFC 8899 PMTU_RAISE_TIMER).
+/// Time from a finished search to the next one, in case the path's MTU has grown (RFC 8899 PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
 /// After this many probes of the base size without an answer, and each time again, probes come half as often.

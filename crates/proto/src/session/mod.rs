@@ -277,7 +277,7 @@ impl Session {
         }
     }
 
-    /// Its ports.
+    /// The session's local and remote port.
     #[must_use]
     pub fn ports(&self) -> Ports {
         self.common.link.ports

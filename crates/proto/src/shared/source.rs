@@ -104,7 +104,7 @@ impl Source {
         take
     }
 
-    /// Puts `bytes` more into blocks: all of them are in `kept`, or none.
+    /// Appends `bytes` bytes to the blocks. `kept` holds these bytes, or is empty if the codec only counts them.
     fn put(&mut self, now: Time, bytes: usize, kept: &[u8], target_bytes: usize) {
         let (mut left, mut kept) = (bytes, kept);
         while left > 0 {

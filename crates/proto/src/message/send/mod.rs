@@ -98,7 +98,7 @@ pub(crate) struct SendMessages {
     waiting: Waiting,
     /// A message had no time to be sent, by what is known of the path, and no report has been asked for since.
     is_hopeless: bool,
-    /// The last datagram that asked for one, and when it left.
+    /// Number and sending time of the last datagram that requested a report.
     asked: Option<(u64, Time)>,
     classes: Classes,
     /// Units that are not done.

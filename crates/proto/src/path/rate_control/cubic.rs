@@ -63,7 +63,7 @@ impl VirtualCubic {
     }
 }
 
-/// The same on every machine.
+/// Cube root by Newton's method: unlike `f64::cbrt`, it gives the same bits on every machine.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

@@ -93,7 +93,7 @@ impl ReceiveMemory {
         pays
     }
 
-    /// The block on the reserve is gone.
+    /// Frees the reserved memory: the block that used it has been read or dropped.
     pub(super) fn release_reserve(&mut self) {
         self.is_reserve_taken = false;
         self.reservation.release_reserve();

@@ -70,7 +70,7 @@ impl RecvCommon {
         self.symbol_size
     }
 
-    /// Writes those of the bytes that are due in `out` which the codec does not carry; their number.
+    /// Fills with zeros the bytes of `out` that the codec does not carry (in a simulator). Returns their number.
     fn read_virtual(&self, out: &mut [u8]) -> usize {
         let bytes = out.len().saturating_sub(self.codec.carried_bytes(out.len()));
         out[..bytes].fill(0);

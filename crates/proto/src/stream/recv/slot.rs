@@ -10,7 +10,7 @@ use crate::stream::send::shared::block_cost;
 
 /// Bytes per equation besides its coefficients.
 const EQUATION_BYTES: usize = 64;
-/// Bytes of a decoder which no symbol takes.
+/// Fixed memory of a decoder, without its symbols, bytes.
 const DECODER_BYTES: usize = 1_024;
 /// Bytes of an allocation which its owner does not see.
 const ALLOCATION_BYTES: usize = 32;
