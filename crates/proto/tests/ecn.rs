@@ -20,7 +20,7 @@ fn server_address() -> SocketAddr {
 }
 
 /// Sends 200 kB over a path that changes the mark of each client datagram by `mark_of`. Returns the client's
-/// statistics, the server's, and the number of client datagrams.
+/// statistics, the server's, and the datagrams that the server received.
 fn transfer(config: Config, mut mark_of: impl FnMut(Ecn) -> Ecn) -> (EcnStats, EcnStats, u64) {
     let mut now = Time::from_s(1);
     let mut server_end = Endpoint::new(server_address().port(), Some(Accept::from(config.clone())), [2; 32]);

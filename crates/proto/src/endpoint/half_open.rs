@@ -22,7 +22,7 @@ use rand_chacha::rand_core::Rng;
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::Address;
-use crate::endpoint::rate_limit::RateLimit;
+use crate::endpoint::rate_limit::{RateLimit, share_of};
 use crate::endpoint::refused::{RefusedMessages, Verdict};
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
@@ -182,7 +182,7 @@ impl HalfOpens {
     /// Removes entries that have timed out.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some(&id) = self.queue.front() {
-            // Initiators that have proven themselves have left their ids in the queue.
+            // Ids of removed entries stay in the queue until they reach its front.
             if self.table.get(&id).is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_TIMEOUT) {
                 return;
             }
@@ -195,16 +195,31 @@ impl HalfOpens {
         self.table.len() >= 2 * self.without_cookie_max
     }
 
-    /// Returns true if there is room, or if the oldest entry is old enough to be displaced.
-    fn can_make_room(&self, now: Time) -> bool {
-        let oldest = self.queue.iter().find_map(|id| self.table.get(id));
-        !self.is_full() || oldest.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
+    /// Returns true if there is room for one more entry of this address, or if the entry to be displaced is old enough.
+    fn can_make_room(&self, now: Time, remote: SocketAddr) -> bool {
+        let displaced = self.displaced_by(remote).and_then(|id| self.table.get(&id));
+        displaced.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
     }
 
-    /// Removes the oldest entries until there is room for one more.
-    fn make_room(&mut self) {
-        while self.is_full() {
-            let Some(id) = self.queue.pop_front() else { return };
+    /// Returns the entry that one more entry of this address displaces: the oldest entry of the address if the address has
+    /// used up its share, otherwise the oldest entry of a full table. `None` if there is room.
+    fn displaced_by(&self, remote: SocketAddr) -> Option<u32> {
+        let prefix = AddressPrefix::from(remote);
+        let oldest = |of: &dyn Fn(&HalfOpen) -> bool| {
+            self.queue.iter().copied().find(|id| self.table.get(id).is_some_and(|it| of(it)))
+        };
+        if self.places(remote) >= share_of(2 * self.without_cookie_max) {
+            oldest(&|it| AddressPrefix::from(it.remote) == prefix)
+        } else if self.is_full() {
+            oldest(&|_| true)
+        } else {
+            None
+        }
+    }
+
+    /// Removes the entry that one more entry of this address displaces, if any.
+    fn make_room(&mut self, remote: SocketAddr) {
+        if let Some(id) = self.displaced_by(remote) {
             self.remove(id);
         }
     }
