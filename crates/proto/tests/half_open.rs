@@ -172,7 +172,8 @@ fn the_oldest_makes_room_when_it_is_two_seconds_old() {
     assert!(server.take(oldest, &proof).0.is_none(), "its place is another's");
 }
 
-/// [open-32]: an attacker that fills its address's share must not lock out others at this address for an entry's lifetime.
+/// [open-32]: an attacker that fills its address's share must not lock out others at this address for the lifetime of
+/// an entry.
 #[test]
 fn an_address_with_its_whole_share_displaces_its_own_oldest_entry_alone() {
     let mut server = small();

@@ -18,7 +18,7 @@ impl Config {
     /// # use dfcp_proto as dfcp;
     /// use dfcp::{Config, Schedule};
     ///
-    /// A measurement as in the documents: send 5 % more than the block's bytes, then the next block.
+    /// // A measurement as in the documents: send 5 % more than the block's bytes, then the next block.
     /// let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 });
     /// assert!(config.validate().is_ok());
     /// assert!(Config::modern().with_schedule(Schedule::Flood).validate().is_err());

@@ -201,8 +201,8 @@ impl HalfOpens {
         displaced.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
     }
 
-    /// Returns the entry that one more entry of this address displaces: the oldest entry of the address if the address has
-    /// used up its share, otherwise the oldest entry of a full table. `None` if there is room.
+    /// Returns the entry that one more entry of this address displaces: the oldest entry of the address if its share is
+    /// used up, otherwise the oldest entry of a full table. `None` if there is room.
     fn displaced_by(&self, remote: SocketAddr) -> Option<u32> {
         let prefix = AddressPrefix::from(remote);
         let oldest = |of: &dyn Fn(&HalfOpen) -> bool| {

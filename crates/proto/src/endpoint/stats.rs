@@ -12,7 +12,7 @@ use crate::limits;
 /// # use dfcp_proto as dfcp;
 /// use dfcp::EndpointStats;
 ///
-/// True if somebody tries to exhaust the listener.
+/// /// True if somebody tries to exhaust the listener.
 /// fn is_under_attack(before: &EndpointStats, now: &EndpointStats) -> bool {
 ///     now.cookies_sent > before.cookies_sent || now.proofs_failed > before.proofs_failed + 100
 /// }

@@ -41,10 +41,9 @@ impl Session {
     /// Opens a session to `remote`. Other connections may share `config`. [`poll_transmit`](Self::poll_transmit)
     /// returns the SYN first. `seed` must be unpredictable to others in real use, and be used once only. With
     /// `reset_key` this side can later prove that it has lost the session.
-    /// `reset_key` this side can prove later that it has lost the session.
     ///
+    /// # Errors
     /// If the configuration names no trusted peer.
-    /// It is not said whom to trust.
     pub(crate) fn initiate(
         now: Time,
         config: Arc<Config>,

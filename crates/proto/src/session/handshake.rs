@@ -73,8 +73,8 @@ pub(crate) struct Opener<'a> {
 /// Handshake segments still to be sent, and their retransmission timer.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// Retransmission timer of the SYN, of the SYNACK in a simultaneous open, and of the ACK that completes the handshake.
-    /// `None` once the peer has answered.
+    /// Retransmission timer of the SYN, of the SYNACK in a simultaneous open, and of the ACK that completes the
+    /// handshake. `None` once the peer has answered.
     timer: Option<RetransmitTimer>,
     /// Answers owed to copies of the peer's segment.
     owed: u8,

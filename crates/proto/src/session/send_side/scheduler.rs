@@ -16,8 +16,8 @@ use crate::stream::table::StreamTable;
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::Priority;
-/// Answers go first. Two downloads share the remaining rate, two to one.
-/// // Answers go first; two downloads share what they leave, two to one.
+///
+/// // Answers go first. Two downloads share the remaining rate, two to one.
 /// let answers = Priority { urgency: 1, ..Priority::default() };
 /// let film = Priority { weight: 32, ..Priority::default() };
 /// let photos = Priority { weight: 16, ..Priority::default() };
