@@ -352,7 +352,7 @@ fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budg
     let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
     let mut rogue = ClassicRogue::new(1);
     assert!(rogue.open(&mut server));
-    // One block: the number of its segments kept is limited.
+    // One block: the receiver keeps a limited number of its segments.
     for _ in 0..limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX + 50 {
         rogue.data(&mut server, 0);
     }

@@ -151,7 +151,7 @@ fn classic_blocks(segments: u32) -> (u64, u64) {
 /// from the datagram number to the segment and its payload length, bytes.
 type MessageLie = (&'static str, fn(u32) -> (Message, usize));
 
-/// These lies are in plaintext. `tests/end-to-end/hostile/messages.rs` has the same lies in sealed sessions.
+/// Lies in plaintext sessions. `tests/end-to-end/hostile/messages.rs` has the same lies in sealed sessions.
 const MESSAGE_LIES: [MessageLie; 8] = [
     ("known messages without a byte", |number| (one(number, 1, 0), 0)),
     ("known messages of 20 bytes", |number| (one(number, 1, 20), 20)),

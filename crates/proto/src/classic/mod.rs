@@ -76,7 +76,7 @@ pub(crate) struct ClassicConnection {
     counters: Counters,
 }
 
-/// Phase of the connection. While it is open, [`Closing`] tells the finer states.
+/// Phase of the connection. While it is open, [`Closing`] has the finer state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     SynSent,

@@ -344,8 +344,8 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
 fn opens(established: &Established, (cipher, features): (Cipher, Features), header: &Sealed, datagram: &[u8]) -> Proof {
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
-    // First datagrams belong to the first epoch. An authentic datagram that contains no segment is no proof, as it must
-    // not change anything.
+    // First datagrams belong to the first epoch. An authentic datagram without a valid segment must not change
+    // anything, so it is no proof.
     let is_segment = || header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment, features));
     if header.epoch() != KeyEpoch::of(0) || !is_segment() {
         return Proof::None;

@@ -209,7 +209,7 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
     }
 }
 
-/// The session has only stream 0. Every segment that names another stream ends it.
+/// The session has only stream 0. Every segment that names another stream ends the session.
 #[test]
 fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
     let stream = StreamId::from_word(4);

@@ -88,7 +88,7 @@ impl Reporter {
         self.repeats = self.repeats.max(1);
     }
 
-    /// Requests a report at `at`, when it can describe arrivals that the last report could not yet describe.
+    /// Requests another report at time `at`, about arrivals that the last report could not yet describe.
     pub(crate) fn again_at(&mut self, at: Time) {
         self.again_at = Some(at);
     }

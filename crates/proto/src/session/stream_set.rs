@@ -191,7 +191,7 @@ impl StreamSet {
         self.admit(now, id, direction)
     }
 
-    /// Releases the streams of which neither half is left, and returns true if there were any. The peer must then get a
+    /// Releases the streams whose halves have both ended, and returns true if there were any. The peer must then get a
     /// report immediately, as it may have used up its credit.
     #[must_use]
     pub(super) fn settle_gone(&mut self, now: Time) -> bool {

@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Releases streams of which neither half is left, and reports the freed credit.
+    /// Releases streams whose halves have both ended, and reports the freed credit.
     fn settle_gone(&mut self, now: Time) {
         if self.common.streams.settle_gone(now)
             && let Phase::Open(open) = &mut self.phase

@@ -3,7 +3,7 @@ use dfcp_fountain::raptor::{Encoder, StatePool};
 use super::*;
 use crate::shared::memory::MemoryBudget;
 
-/// As from an honest peer without redundancy: the first turn rarely suffices for decoding.
+/// Segments of a block's first turn, from an honest peer without redundancy: rarely enough for decoding.
 const FIRST_TURN_SEGMENTS: u32 = 45;
 
 fn receiver(window_blocks: u32, budget_bytes: Option<u64>) -> (ClassicReceiver, State, Option<Arc<MemoryBudget>>) {

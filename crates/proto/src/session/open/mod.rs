@@ -104,7 +104,7 @@ impl Open {
         }
     }
 
-    /// Reports freed window to the peer, once a good part more is free than the peer knows.
+    /// Reports freed receive window to the peer, once it is considerably larger than the window last reported.
     pub(super) fn tell_of_room(&mut self, now: Time, common: &mut Common) {
         if common.streams.recv.has_room_to_tell() {
             self.reporter.on_own_news(now);

@@ -9,7 +9,7 @@ use crate::stream::recv::RecvStream;
 /// Number of reports that name a stream after each change or question: three copies survive a path with heavy loss.
 pub(super) const COPIES: u8 = 3;
 
-/// A stream's state in the naming of reports.
+/// State that decides in which reports a stream is named.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     /// Number of reports that still have to name the stream for its news.

@@ -63,7 +63,7 @@ pub(crate) struct RecvSide {
     gone: VecDeque<(StreamId, bool)>,
     /// Number of halves with open blocks.
     open_halves: usize,
-    /// Bytes that the application has read and no report has told.
+    /// Bytes read by the application and not yet reported to the peer.
     untold: Untold,
     /// Receive memory announced by the newest report, bytes.
     told_memory_bytes: u64,
@@ -175,7 +175,7 @@ impl RecvSide {
         None
     }
 
-    /// Records that the peer has stopped the stream's other half, which is gone before this half.
+    /// Records that the peer has stopped the stream's other half. That half has already been removed.
     pub(crate) fn note_reset(&mut self, id: StreamId) {
         if let Some(half) = self.halves.get_mut(id) {
             half.is_other_reset = true;

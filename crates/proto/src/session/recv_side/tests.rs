@@ -721,7 +721,7 @@ fn parts_which_do_not_fit_are_misbehaviour() {
     assert_eq!(misbehaved(push(&mut side, first())), PeerMisbehaved::InconsistentBlock { block_id: 0 });
 }
 
-/// A peer that begins endless symbols and completes none.
+/// A peer that sends first parts of ever more symbols, and completes none.
 #[test]
 fn symbols_in_parts_take_bounded_memory_and_the_newest_can_always_be_completed() {
     let budget = MemoryBudget::new(1_000_000);

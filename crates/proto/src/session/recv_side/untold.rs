@@ -1,10 +1,10 @@
-//! Bytes that the application has read and no report has told.
+//! Bytes read by the application and not yet reported to the peer.
 
 use std::collections::BTreeSet;
 
 use dfcp_wire::StreamId;
 
-/// Unreported bytes per stream: bytes read since the last report that named the stream.
+/// Bytes read and not yet reported, per stream: those read since the last report that named the stream.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     bytes: u64,

@@ -52,7 +52,7 @@ pub(crate) struct SendSide {
     stuck: BTreeSet<StreamId>,
     /// Streams whose writers could not write everything.
     writers: Vec<StreamId>,
-    /// Streams with symbols whose fate the current report tells.
+    /// Streams with symbols that the current report shows as arrived or lost.
     passed: Vec<StreamId>,
     /// Events for the application.
     events: VecDeque<(StreamId, SendEvent)>,

@@ -21,7 +21,7 @@ pub(crate) enum Heard {
     News {
         /// The report's information about the path.
         path: PathNews,
-        /// Number of datagrams with a now known fate whose symbol is too large for the smallest packets.
+        /// Number of datagrams newly reported as arrived or lost whose symbol does not fit the smallest packets.
         large_passed: u64,
     },
 }
@@ -163,9 +163,9 @@ impl SendSide {
         Ok(())
     }
 
-    /// Schedules questions about streams that the report does not name although the fate of some of their symbols is
-    /// now known. The question is due at `at`, or later if the stream must first wait for its turn to be named: the
-    /// peer may have news of more streams than fit into one report, of which this one names `named`.
+    /// Schedules questions about streams that the report does not name, although it shows some of their symbols as
+    /// arrived or lost. A question is due at `at`, or later if other streams must be named first: the peer may have
+    /// news of more streams than fit into one report. This report names `named` streams.
     fn note_unnamed(&mut self, at: Time, named: u32) {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {

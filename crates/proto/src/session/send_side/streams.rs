@@ -194,7 +194,7 @@ impl SendSide {
         }
     }
 
-    /// Records that the peer has reset the stream's other half, which is gone before this half.
+    /// Records that the peer has reset the stream's other half. That half has already been removed.
     pub(crate) fn note_reset(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.on_peer_reset();

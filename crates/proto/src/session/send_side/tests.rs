@@ -201,7 +201,7 @@ fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     assert!(sender.hear(NOW, 1, &report(9, 9), record(0, &[]), sent).is_err(), "counts do not fall");
 }
 
-/// Such a report updates the path, but the stream's blocks wait for a report that names the stream.
+/// A report that does not name a stream updates the path. The stream's blocks wait for a report that names it.
 #[test]
 fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
@@ -505,7 +505,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert!(write(&mut sender) > 0);
 }
 
-/// This holds for long blocks, too, as after heavy loss.
+/// Shallow buffering also fills long blocks, which are chosen after heavy loss.
 #[test]
 fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
