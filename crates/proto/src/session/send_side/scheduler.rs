@@ -351,7 +351,8 @@ mod tests {
         }
     }
 
-    /// A stream that waited while a more urgent or unshared stream was served shares equally with a new stream afterwards.
+    /// A stream that waited while a more urgent or unshared stream was served shares equally with a new stream
+    /// afterwards.
     #[test]
     fn who_waits_while_others_go_first_has_no_claim_to_their_time() {
         let equal = Priority::default();
