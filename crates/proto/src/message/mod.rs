@@ -93,7 +93,7 @@ pub struct ReceivedMessage {
     pub id: u32,
     /// Content of the message.
     pub bytes: Vec<u8>,
-    /// Age of the message at arrival: time since the sender's hand-over, less the recent minimum of the path's one-way
-    /// delay. Without a common clock that minimum is unknown.
+    /// Delay from the sender's hand-over to arrival, without the path's minimum one-way delay, which cannot be measured
+    /// without a common clock.
     pub waited: Duration,
 }

@@ -26,7 +26,7 @@ pub(super) const fn grouped_bytes_max(z: usize) -> usize {
     symbol_bytes_max(z).saturating_sub(HEAD_BYTES)
 }
 
-/// Head of a row.
+/// Header of a row. A row is the padded form of a message in which it is coded together with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RowHead {
     pub(super) length_bytes: u32,

@@ -174,7 +174,7 @@ impl Trial {
 struct HighLoss {
     /// Counters when the period began.
     since: Snapshot,
-    /// Counters at half of the trip time.
+    /// Counters after half of the time that high loss must last to trip the breaker.
     later: Option<Snapshot>,
 }
 

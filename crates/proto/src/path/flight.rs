@@ -107,7 +107,7 @@ impl Flight {
         self.in_flight.push(sent);
     }
 
-    /// Records a sent part of a symbol, except the last part.
+    /// Records the sending of a part of a symbol that is not its last part.
     pub(crate) fn on_part_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
@@ -273,8 +273,8 @@ impl Flight {
 
     // ---- silence of the peer ----
 
-    /// Returns true if only probes may be sent: too many bytes are in flight (\[plan-6\]), or valid reports have been
-    /// missing for too long (\[silence-1\]).
+    /// Returns true if only probes may be sent: too many datagrams are in flight for the receiver (\[plan-6\]), or
+    /// valid reports have been missing for too long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time, rtt: &RttEstimator) -> bool {
         self.room() == 0 || self.is_silent(now, rtt)
     }

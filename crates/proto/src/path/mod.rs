@@ -95,7 +95,7 @@ pub(crate) struct PathNews {
     pub(crate) rtt_sample: Option<Duration>,
     /// Marks of arrivals in the report.
     pub(crate) marks: ReportedMarks,
-    /// Judgement on the report's losses: evidence about the path, or excluded.
+    /// Judgement: the report's losses are evidence about the path, or are excluded.
     pub(crate) judgement: Judgement,
 }
 
@@ -182,8 +182,8 @@ impl Path {
         self.rate.in_flight_max().is_some_and(|most| self.flight.on_path() >= most)
     }
 
-    /// Returns true if only probes may be sent: the path [`is_full`](Self::is_full), too many bytes are in flight for
-    /// the receiver (\[plan-6\]), or valid reports have been missing for too long (\[silence-1\]).
+    /// Returns true if only probes may be sent: the path [`is_full`](Self::is_full), too many datagrams are in flight
+    /// for the receiver (\[plan-6\]), or valid reports have been missing for too long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time) -> bool {
         self.is_full() || self.flight.is_blocked(now, &self.rtt)
     }

@@ -47,7 +47,7 @@ const PROBES_BLIND: u32 = 6;
 /// Time from a finished search to the next one, in case the path's MTU has grown (RFC 8899 PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// The probe rate halves after each such number of unanswered small probes.
+/// The probe rate halves after each 16 unanswered small probes.
 const UNANSWERED_MAX: u32 = 16;
 
 /// Minimum time between two probes, so that one loss burst does not take several.
@@ -62,7 +62,8 @@ const PROBE_SHARE: u32 = 8;
 pub(crate) struct PathView {
     /// Highest datagram number whose fate is known.
     pub(crate) settled: Option<u64>,
-    /// Share of probes without an answer although their size passes, lost in either direction. `None` while unknown.
+    /// Probability that a probe stays unanswered although its size passes: loss of the probe or of its answer. `None`
+    /// while unknown.
     pub(crate) loss: Option<f64>,
     /// Longest time to wait for an answer.
     pub(crate) patience: Duration,
@@ -224,8 +225,8 @@ impl PacketSize {
     /// Returns the time of the next probe.
     pub(crate) fn probe_at(&self, loss: Option<f64>) -> Option<Time> {
         match &self.phase {
-            // No budget here: a sender of the base size has no full packets to earn it. The rate share alone limits
-            // these probes ([size-4]).
+            // Exempt from the probe budget: a sender of packets of the base size has no full packets that would raise
+            // it. The share of the rate alone limits these probes ([size-4]).
             Phase::Base(pair) if pair.large.bytes() <= self.base => Some(pair.next_at),
             Phase::Base(_) | Phase::Searching(..) if self.budget_bytes < self.max.into() => None,
             Phase::Base(validation) => Some(validation.next_at),

@@ -28,7 +28,7 @@ pub(crate) struct ReceiverFlowControl {
     in_flight_max: usize,
 }
 
-/// Inputs of the limit on data in flight.
+/// Inputs from which the maximum number of datagrams in flight is computed.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     /// Bandwidth-delay product of the path, including one report interval, bytes.

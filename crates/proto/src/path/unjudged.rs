@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::limits::{ELSEWHERE_MAX, JUDGED_MIN};
 
-/// Reason for which the losses in flight are excluded.
+/// Reason to exclude the losses of the datagrams in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Reports have been missing for longer than the wait of \[silence-1\].
@@ -24,11 +24,11 @@ pub(crate) enum Judgement {
     /// Losses count, except `forgiven` datagrams. `silence` is the part of the time since the last report in which the
     /// peer's silence forbade sending.
     Judged { silence: Duration, forgiven: u64 },
-    /// Losses are excluded.
+    /// Losses are not evidence about the path.
     LeftOut,
 }
 
-/// Excluded datagrams.
+/// Datagrams excluded from loss estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
     /// Datagrams sent before this count are excluded.

@@ -102,7 +102,7 @@ fn groups(question: &Question) -> Vec<(usize, usize)> {
     let most = fits(question.time_s);
     let mut sizes: Vec<usize> = GROUPS.into_iter().filter(|&group| group < most).collect();
     sizes.push(most);
-    // Also try the largest group that leaves time for each number of rounds.
+    // For each number of rounds, also try the largest group that leaves time for it.
     sizes.extend(
         (1..=ROUNDS_MAX).filter_map(|rounds| (1..=most).rev().find(|&size| rounds_after(question, size) >= rounds)),
     );

@@ -44,8 +44,7 @@ struct Next {
     if_arrived: f64,
 }
 
-/// Probability of each number of arrivals among the datagrams sent so far (the index), split by the fate of the last
-/// datagram.
+/// Probabilities of 0, 1, 2, … arrivals among the datagrams sent so far, split by the fate of the last datagram.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     /// The last datagram was lost.

@@ -27,7 +27,7 @@ const EXCESS_PRICE: f64 = 1e6;
 /// Bisection steps in the search for the price.
 const STEPS: usize = 10;
 
-/// Input of a plan.
+/// Input of a plan: path, message kind and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Question {
     /// Loss statistics of the path.

@@ -8,13 +8,13 @@ use dfcp_wire::feedback::{MessageRun, ReportWriter, SymbolSet};
 use super::known::Place;
 use crate::limits::MESSAGE_IDS_MAX;
 
-/// Number of reports that repeat each change of a message's state, in case reports are lost.
+/// Number of reports that state each change of a message's state, in case reports are lost.
 const TELLINGS: u8 = 3;
 /// Largest size of a partial message's symbol set in a report, bytes.
 const SYMBOLS_BYTES_MAX: usize = 1 + dfcp_wire::MESSAGE_SYMBOLS_MAX as usize / 8;
-/// One pending report in a mark. The bits below hold the state.
+/// Unit of the report counter in the upper bits of a mark. The lower two bits hold the state.
 const OWED: u8 = 4;
-/// Marks that are compared together, for vectorisation.
+/// Number of marks that are compared together, for vectorisation.
 const MARKS_TOGETHER: usize = 64;
 
 /// Reception state of a message.
@@ -38,7 +38,7 @@ pub(crate) const fn reserve_bytes(has_proofs: bool) -> usize {
 /// all of them.
 #[derive(Debug)]
 pub(super) struct States {
-    /// Id of the first mark. Lower ids are forgotten.
+    /// Id of the first entry of `marks`. Lower ids are forgotten.
     first: u64,
     /// State of each id in the lower two bits; above them the number of reports that must still include the id.
     marks: VecDeque<u8>,

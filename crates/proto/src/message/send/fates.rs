@@ -22,7 +22,7 @@ pub(super) struct UnderWay {
     pub(super) next_id: u64,
 }
 
-/// Datagrams that a report states as lost.
+/// Datagrams that are lost according to a report.
 #[derive(Debug)]
 pub(super) struct Lost {
     /// Runs of lost datagrams, highest first. Each is its lowest number, and its highest number + 1.

@@ -8,7 +8,7 @@ use dfcp_wire::segment::MessageInfo;
 use crate::message::rows::RowHead;
 use crate::proof::SECRET_BYTES;
 
-/// A message from its hand-over until it is complete at the peer, or its deadline has passed.
+/// A message that is queued or in flight, until the peer has it or its deadline has passed.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
@@ -80,7 +80,8 @@ impl Outgoing {
         encoder.is_some_and(|encoder| encoder.write_symbol(esi, out).is_ok())
     }
 
-    /// Writes the row of this message in a group. Only messages of one symbol can be grouped.
+    /// Writes this message's row, the padded form in which it is coded together with others. Only messages of one
+    /// symbol have one.
     pub(super) fn write_row(&self, proofs: bool, row: &mut [u8]) {
         let length = self.info.length_bytes as usize;
         let head = RowHead {

@@ -13,7 +13,7 @@ pub(super) struct Timing {
     pub(super) overdue: Duration,
     /// Transmission time of a datagram at the session's rate.
     pub(super) datagram: Duration,
-    /// Limit on the number of ids begun after a message whose symbols are still sent.
+    /// Id window, which limits the sending time of a message's symbols by the number of younger messages.
     pub(super) window: Window,
     /// True if the session ends as soon as no message can be helped any more.
     pub(super) is_ending: bool,

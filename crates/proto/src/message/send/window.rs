@@ -1,4 +1,5 @@
-//! Limit on the number of messages begun after one whose symbols are still sent (`spec/protocol.md` \[message-8\]).
+//! Id window: a message's symbols may be sent only until 8192 younger messages have been begun (`spec/protocol.md`
+//! \[message-8\]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl IdPace {
         }
     }
 
-    /// Returns the window at `now`, if `next_id` is the next id.
+    /// Returns the id window at `now`. `next_id` is the id of the next message to begin.
     pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
         // Fewer ids than the window holds do not predict a pace. A burst usually ends earlier.
         let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
