@@ -177,7 +177,7 @@ impl Arrivals {
                 numbers_back: u32::try_from(highest - mark.highest).unwrap_or(u32::MAX),
                 received_back: u32::try_from(self.received - mark.received).unwrap_or(u32::MAX),
             };
-            // A mark within the same microsecond carries no information.
+            // A mark in the same microsecond as `at` carries no information.
             if mark.back_us > 0 {
                 chosen.marks[chosen.count] = mark;
                 chosen.count += 1;
@@ -214,7 +214,7 @@ impl Arrivals {
     }
 }
 
-/// Marks of earlier arrivals for a report.
+/// Arrival counters at earlier times (marks), for a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MarksForReport {
     marks: [Mark; MARKS_MAX],

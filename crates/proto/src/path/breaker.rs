@@ -22,8 +22,8 @@ pub(crate) use sample::Snapshot;
 
 const LOSS_TRIP: f64 = 0.20;
 const TRIP_AFTER: Duration = Duration::from_secs(3);
-/// Trip time when half of the credit is used up: the peer proves too little to wait longer, and the test needs the
-/// remaining credit.
+/// Duration of high loss that trips the breaker if half of the credit is used up. The peer then proves too little to
+/// wait longer, and the test needs the remaining credit.
 const TRIP_AFTER_SHORT_OF_CREDIT: Duration = Duration::from_secs(1);
 const SAMPLE: Duration = Duration::from_millis(250);
 const TRIAL: Duration = Duration::from_secs(1);

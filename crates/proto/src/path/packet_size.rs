@@ -53,8 +53,8 @@ const UNANSWERED_MAX: u32 = 16;
 /// Minimum time between two probes, so that one loss burst does not take several.
 const SPACING_MIN: Duration = Duration::from_millis(5);
 
-/// Probes take at most 1 in this many bytes of the full packets, and of the sender's rate. A sender of few bytes does
-/// not need larger packets (\[size-4\]).
+/// Divisor: probes take at most 1/8 of the bytes of full packets sent, and 1/8 of the sender's rate. A sender of few
+/// bytes does not need larger packets (\[size-4\]).
 const PROBE_SHARE: u32 = 8;
 
 /// Properties of the path at the time of a verdict.
@@ -225,8 +225,8 @@ impl PacketSize {
     /// Returns the time of the next probe.
     pub(crate) fn probe_at(&self, loss: Option<f64>) -> Option<Time> {
         match &self.phase {
-            // Exempt from the probe budget: a sender of packets of the base size has no full packets that would raise
-            // it. The share of the rate alone limits these probes ([size-4]).
+            // Exempt from the probe budget: the base size is in doubt, so that no data may get through. The share of
+            // the rate alone limits these probes ([size-4]).
             Phase::Base(pair) if pair.large.bytes() <= self.base => Some(pair.next_at),
             Phase::Base(_) | Phase::Searching(..) if self.budget_bytes < self.max.into() => None,
             Phase::Base(validation) => Some(validation.next_at),

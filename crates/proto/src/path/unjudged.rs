@@ -31,7 +31,7 @@ pub(crate) enum Judgement {
 /// Datagrams excluded from loss estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
-    /// Datagrams sent before this count are excluded.
+    /// Number of datagrams, counted from the session's first one, whose losses are excluded.
     until: u64,
     /// Time for which losses must still be judged before silence, or a move (second entry), excludes losses again.
     rest: [Duration; 2],

@@ -59,7 +59,7 @@ pub(crate) struct Policy {
     pub(crate) close_s: f64,
     /// Repair symbols sent when the group is closed.
     pub(crate) repairs: usize,
-    /// Time between these repair symbols, seconds.
+    /// Time between the repair symbols sent when the group is closed, seconds.
     pub(crate) repair_gap_s: f64,
     /// Symbols to send after each report.
     pub(crate) rounds: Rounds,

@@ -158,7 +158,7 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
-        // [message-2]
+        // Symbol sizes follow from [message-2].
         let k = u32::from(info.k);
         let data_bytes = info.length_bytes.div_ceil(k) as usize;
         if data_bytes > symbol_bytes_max(self.symbol_size) || payload.len() != data_bytes + self.secret_bytes() {

@@ -76,10 +76,10 @@ impl Default for Bursts {
 /// Datagrams sent after a lost one, within one range of gaps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Number of these datagrams.
+    /// Number of datagrams that followed a lost one, with decay.
     followed: f64,
     lost: f64,
-    /// Sum of their gaps, seconds.
+    /// Sum of the gaps before these datagrams, seconds, with decay.
     gaps_s: f64,
 }
 

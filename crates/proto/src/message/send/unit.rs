@@ -85,7 +85,7 @@ pub(super) struct Unit {
     is_closed: bool,
     /// Ids of the repair symbols over all messages that have arrived.
     repairs_arrived: Vec<u32>,
-    /// Number of these repair symbols whose fate is unknown.
+    /// Number of repair symbols over all messages whose fate is unknown.
     repairs_unknown: usize,
     next_esi: u32,
     last_sent: Time,
