@@ -69,7 +69,7 @@ pub enum ConfigError {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::ConnectionError;
 ///
-/// True if a later attempt may succeed.
+/// /// True if a later attempt may succeed.
 /// fn is_temporary(error: &ConnectionError) -> bool {
 ///     matches!(error, ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::Reset)
 /// }

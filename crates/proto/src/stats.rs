@@ -9,7 +9,7 @@ use std::time::Duration;
 /// # use dfcp_proto as dfcp;
 /// use dfcp::Stats;
 ///
-/// Overhead: bytes sent in excess of the bytes delivered, as a share of the bytes delivered.
+/// /// Overhead: bytes sent in excess of the bytes delivered, as a share of the bytes delivered.
 /// fn overhead(stats: &Stats) -> Option<f64> {
 ///     let delivered = stats.stream_bytes_acknowledged;
 ///     (delivered > 0).then(|| stats.bytes_sent as f64 / delivered as f64 - 1.0)
@@ -112,7 +112,7 @@ pub struct Stats {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::StreamStats;
 ///
-/// Bytes written that the peer has not acknowledged.
+/// /// Bytes written that the peer has not acknowledged.
 /// fn under_way_bytes(stats: &StreamStats) -> u64 {
 ///     stats.bytes_written - stats.bytes_acknowledged
 /// }
@@ -208,7 +208,7 @@ pub struct SentMessages {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{RatePhase, Stats};
 ///
-/// One line for a user who wants to know why the transfer is not faster.
+/// /// One line for a user who wants to know why the transfer is not faster.
 /// fn remark(stats: &Stats) -> Option<String> {
 ///     let found = stats.rate_control?;
 ///     Some(match (found.phase, found.own_loss()) {
@@ -284,7 +284,7 @@ pub enum RatePhase {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{BreakerState, Stats};
 ///
-/// A remark for a user whose transfer is slower than the configured rate.
+/// /// A remark for a user whose transfer is slower than the configured rate.
 /// fn remark(stats: &Stats) -> Option<String> {
 ///     let carried = || stats.carried_rate_bps as f64 / 1e6;
 ///     (stats.breaker == BreakerState::Limiting).then(|| format!("the path carries about {:.1} Mbit/s", carried()))
@@ -352,7 +352,7 @@ impl SentSymbols {
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
-/// Share of the sent symbols that were of no use.
+/// /// Share of the sent symbols that were of no use.
 /// fn waste(stats: &dfcp::Stats) -> f64 {
 ///     stats.wasted.total() as f64 / stats.sent.total().max(1) as f64
 /// }
