@@ -196,12 +196,12 @@ pub const ROUND_LOSS_BELIEVED_MAX: f64 = 0.95;
 /// symbol per round trip.
 pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
 
-/// Rise of that ceiling, in symbols, for each of the block's symbols that reports show to have arrived. A block at one
+/// Rise of the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`], in symbols, for each of the block's symbols that reports show to have arrived. A block at one
 /// symbol per round trip doubles the number in each round trip in which all of them arrive.
 pub const SYMBOLS_PER_ARRIVAL: f64 = 2.0;
 
-/// Least interval between two symbols of a block above the ceiling: a peer gains nothing by reporting a tiny round-trip
-/// time.
+/// Least interval between two symbols of a block above the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`]: a peer gains nothing
+/// by reporting a tiny round-trip time.
 pub const CAPPED_BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Least time for which a sender may use its full rate without proof of decoding; 8·RTT if that is longer
@@ -337,7 +337,7 @@ pub const SESSION_QUERY_INTERVAL_LATER: Duration = Duration::from_secs(1);
 /// Session queries that are sent at the shorter interval: one minute of them.
 pub const SESSION_QUERIES_OFTEN: u8 = 120;
 
-/// Age at which a session sends its reset ticket; a session that ends earlier sends none (`spec/protocol.md`
+/// Age at which a session sends its reset ticket; a shorter session sends no ticket (`spec/protocol.md`
 /// \[rst-9\]). Equal to the least silence before a session query.
 pub const RESET_TICKET_AFTER: Duration = Duration::from_millis(200);
 
@@ -375,8 +375,10 @@ pub const FIRST_MESSAGES_FAILED_BURST: u32 = 32;
 /// bytes each.
 pub const REFUSED_MESSAGES_MAX: usize = 1_024;
 
-/// Time for which a half-open encrypted connection waits for its initiator's proof.
-pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lifetime of a half-open encrypted connection. An initiator repeats its proof for 30 s (\[open-13\]), and 2 s are added for the
+/// path. If the entry expired earlier, an outage of 10 s after the SYN would fail the connection, because only this entry has the
+/// keys.
+pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// Time step of cookies. A cookie is valid for one to two steps.
 pub const COOKIE_STEP: Duration = Duration::from_secs(15);

@@ -114,7 +114,7 @@ fn one_address_gets_a_quarter_of_the_retries_and_leaves_the_others_theirs() {
 }
 
 #[test]
-fn a_proof_is_taken_for_ten_seconds_and_not_longer() {
+fn a_proof_is_taken_for_as_long_as_it_is_repeated_and_not_longer() {
     for (late, opened) in [(Duration::ZERO, true), (MS, false)] {
         let mut server = Server::new(sealed());
         let mut caller = caller(1, address(1));
@@ -147,7 +147,8 @@ fn one_address_has_a_quarter_of_the_places_half_of_them_without_a_cookie() {
         assert!(begin(&mut server, &mut caller(99, other)).is_some(), "others find their place");
         assert_eq!(server.stats().cookies_sent, cookies, "and need no cookie");
         server.now += limits::HALF_OPEN_TIMEOUT;
-        assert!(begin(&mut server, &mut caller(98, from(98))).is_some(), "what is over does not count");
+        let mut late = Caller { address: from(98), ..Caller::calling_at(server.now, 98, sealed()) };
+        assert!(begin(&mut server, &mut late).is_some(), "expired entries do not count");
     }
 }
 
@@ -169,6 +170,26 @@ fn the_oldest_makes_room_when_it_is_two_seconds_old() {
     assert!(begin(&mut server, &mut caller(51, address(51))).is_some());
     assert_eq!(server.stats().half_open, 40);
     assert!(server.take(oldest, &proof).0.is_none(), "its place is another's");
+}
+
+/// [open-32]: senders behind one address are not locked out for as long as an entry lives by another one there that fills its share.
+#[test]
+fn an_address_with_its_whole_share_displaces_its_own_oldest_entry_alone() {
+    let mut server = small();
+    let others: Vec<_> = (1..=10).map(|n| begin(&mut server, &mut caller(n, address(n))).unwrap()).collect();
+    let from = |n: u32| SocketAddr::new(address(99).ip(), n as u16);
+    let own: Vec<_> = (11..=20).map(|n| begin(&mut server, &mut caller(n, from(n))).unwrap()).collect();
+    server.now += limits::HALF_OPEN_SPARED - MS;
+    assert!(begin(&mut server, &mut caller(21, from(21))).is_none(), "all of its own are spared");
+    server.now += MS;
+    assert!(begin(&mut server, &mut caller(22, from(22))).is_some());
+    assert_eq!(server.stats().half_open, 20);
+    assert!(server.take(from(11), &own[0]).0.is_none(), "displaced");
+    assert!(server.take(from(12), &own[1]).0.is_some());
+    assert!(
+        others.iter().zip(1..).all(|(proof, n)| server.take(address(n), proof).0.is_some()),
+        "others keep their places"
+    );
 }
 
 #[test]

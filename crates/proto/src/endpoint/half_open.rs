@@ -22,7 +22,7 @@ use rand_chacha::rand_core::Rng;
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::Address;
-use crate::endpoint::rate_limit::RateLimit;
+use crate::endpoint::rate_limit::{RateLimit, share_of};
 use crate::endpoint::refused::{RefusedMessages, Verdict};
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
@@ -194,16 +194,31 @@ impl HalfOpens {
         self.table.len() >= 2 * self.without_cookie_max
     }
 
-    /// True if there is room, or the oldest is old enough to make it.
-    fn can_make_room(&self, now: Time) -> bool {
-        let oldest = self.queue.iter().find_map(|id| self.table.get(id));
-        !self.is_full() || oldest.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
+    /// True if there is room for another entry of this address, or the entry that has to make room is old enough.
+    fn can_make_room(&self, now: Time, remote: SocketAddr) -> bool {
+        let displaced = self.displaced_by(remote).and_then(|id| self.table.get(&id));
+        displaced.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
     }
 
-    /// Forgets the oldest if there is no room otherwise.
-    fn make_room(&mut self) {
-        while self.is_full() {
-            let Some(id) = self.queue.pop_front() else { return };
+    /// The entry that has to make room for another one of this address: the oldest of the address if the address has its share, else the
+    /// oldest of a full table.
+    fn displaced_by(&self, remote: SocketAddr) -> Option<u32> {
+        let prefix = AddressPrefix::from(remote);
+        let oldest = |of: &dyn Fn(&HalfOpen) -> bool| {
+            self.queue.iter().copied().find(|id| self.table.get(id).is_some_and(|it| of(it)))
+        };
+        if self.places(remote) >= share_of(2 * self.without_cookie_max) {
+            oldest(&|it| AddressPrefix::from(it.remote) == prefix)
+        } else if self.is_full() {
+            oldest(&|_| true)
+        } else {
+            None
+        }
+    }
+
+    /// Forgets the entry that has to make room for another one of this address, if any.
+    fn make_room(&mut self, remote: SocketAddr) {
+        if let Some(id) = self.displaced_by(remote) {
             self.remove(id);
         }
     }

@@ -16,7 +16,7 @@ impl Bucket {
         self.full_at <= now + interval * burst.saturating_sub(1)
     }
 
-    /// Returns the time from which a token is available, for such a bucket.
+    /// Returns the time from which a token is available, for a bucket like that of [`has_token`](Self::has_token).
     pub(crate) fn token_at(&self, interval: Duration, burst: u32) -> Time {
         self.full_at - interval * burst.saturating_sub(1)
     }

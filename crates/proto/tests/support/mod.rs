@@ -161,10 +161,14 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(n: u32, config: Config) -> Self {
+        Self::calling_at(Time::from_s(1), n, config)
+    }
+
+    pub(crate) fn calling_at(now: Time, n: u32, config: Config) -> Self {
         let mut seed = [9; 32];
         seed[..4].copy_from_slice(&n.to_le_bytes());
         let mut endpoint = Endpoint::new(4_000, None, seed);
-        let (_, connection) = endpoint.connect(Time::from_s(1), address(0), config).unwrap();
+        let (_, connection) = endpoint.connect(now, address(0), config).unwrap();
         Self { connection, address: address(n) }
     }
 

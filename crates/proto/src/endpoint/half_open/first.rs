@@ -114,7 +114,7 @@ impl HalfOpens {
         }
         // An honest initiator completes the handshake within a round trip; one that does not is displaced, but only after
         // the new message was read: a senseless message must not cost anybody a place.
-        if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
+        if !self.can_make_room(now, syn.remote) {
             return Verdict::Drop;
         }
         let prologue = prologue(syn.option_bytes, initiator_id);
@@ -252,7 +252,7 @@ impl HalfOpens {
         if verdict == Verdict::Drop {
             return verdict;
         }
-        self.make_room();
+        self.make_room(syn.remote);
         self.memory_bytes += usize::from(half_open.bytes);
         self.table.insert(local_id, half_open);
         if self.queue.len() >= 4 * self.without_cookie_max {

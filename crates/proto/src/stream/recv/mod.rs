@@ -153,7 +153,7 @@ impl RecvStream {
         self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size))
     }
 
-    // ---- what arrives ----
+    // ---- arrivals ----
 
     /// Adds an encoding symbol, or a part of one. `Ok(true)` means that its block is decoded now.
     ///
@@ -348,7 +348,7 @@ impl RecvStream {
         self.on_reserve == Some(block_id) || self.on_own_place == Some(block_id)
     }
 
-    // ---- what is known of it ----
+    // ---- state ----
 
     /// Returns the id behind the last block, if that is known.
     pub(crate) fn end(&self) -> Option<u32> {

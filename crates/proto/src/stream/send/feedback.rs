@@ -61,7 +61,7 @@ impl SendStream {
         if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
     }
 
-    /// Returns the state of a stream of which the peer has seen nothing. The KiB read are those reported before, in
+    /// Returns the state of a stream that is unknown to the peer. The KiB read stay at the value reported before, in
     /// case the peer has lied.
     pub(crate) fn unseen_state(&self) -> StreamState {
         let kib_read = (self.read_cost_bytes / KIB_BYTES) as u32;

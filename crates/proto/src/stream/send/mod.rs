@@ -469,7 +469,7 @@ impl SendStream {
         self.blocks.get(id.checked_sub(self.first_id)? as usize)
     }
 
-    // ---- what it knows ----
+    // ---- state ----
 
     /// Returns the number of symbols that the oldest open block may take on credit ([credit-2]), and their size in
     /// bytes. 0 without an open block.
