@@ -196,12 +196,13 @@ pub const ROUND_LOSS_BELIEVED_MAX: f64 = 0.95;
 /// symbol per round trip.
 pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
 
-/// Rise of the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`], in symbols, for each of the block's symbols that reports show to have arrived. A block at one
-/// symbol per round trip doubles the number in each round trip in which all of them arrive.
+/// Rise of the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`], in symbols, for each of the block's symbols that reports show
+/// to have arrived. A block at one symbol per round trip doubles the number in each round trip in which all of them
+/// arrive.
 pub const SYMBOLS_PER_ARRIVAL: f64 = 2.0;
 
-/// Least interval between two symbols of a block above the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`]: a peer gains nothing
-/// by reporting a tiny round-trip time.
+/// Least interval between two symbols of a block above the ceiling of [`SYMBOLS_PER_BLOCK_FACTOR`]: a peer gains
+/// nothing by reporting a tiny round-trip time.
 pub const CAPPED_BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Least time for which a sender may use its full rate without proof of decoding; 8·RTT if that is longer
@@ -273,9 +274,9 @@ pub const PATH_CHALLENGE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// see [`PATH_CHALLENGE_PARTS`].
 pub const PATH_CHALLENGES_MAX: usize = 32;
 
-/// Divisor of the time since the first challenge to an address: the next challenge waits for the quotient. The 32 remembered
-/// challenges span a factor of e² of that time. A response is therefore matched up to an RTT of six times the time for which challenges
-/// had been sent.
+/// Divisor of the time since the first challenge to an address: the next challenge waits for the quotient. The 32
+/// remembered challenges span a factor of e² of that time. A response is therefore matched up to an RTT of six times
+/// the time for which challenges had been sent.
 pub const PATH_CHALLENGE_PARTS: u32 = 16;
 
 /// Challenges owed to one address. Each datagram from the address adds one.
@@ -375,9 +376,9 @@ pub const FIRST_MESSAGES_FAILED_BURST: u32 = 32;
 /// bytes each.
 pub const REFUSED_MESSAGES_MAX: usize = 1_024;
 
-/// Lifetime of a half-open encrypted connection. An initiator repeats its proof for 30 s (\[open-13\]), and 2 s are added for the
-/// path. If the entry expired earlier, an outage of 10 s after the SYN would fail the connection, because only this entry has the
-/// keys.
+/// Lifetime of a half-open encrypted connection. An initiator repeats its proof for 30 s (\[open-13\]), and 2 s are
+/// added for the path. If the entry expired earlier, an outage of 10 s after the SYN would fail the connection, because
+/// only this entry has the keys.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// Time step of cookies. A cookie is valid for one to two steps.

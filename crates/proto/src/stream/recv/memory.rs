@@ -53,8 +53,8 @@ impl ReceiveMemory {
         self.delivered_bytes = self.delivered_bytes - before + after;
     }
 
-    /// Returns true if `bytes` more stay within the limit. A conforming peer is never refused here, because it knows only
-    /// older, lower values of the limit and of the bytes read.
+    /// Returns true if `bytes` more stay within the limit. A conforming peer is never refused here, because it knows
+    /// only older, lower values of the limit and of the bytes read.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
