@@ -23,7 +23,7 @@ pub const fn mul(a: u8, b: u8) -> u8 {
     product as u8
 }
 
-/// Inverse of `a`; 0 for 0, which has none.
+/// Returns the inverse of `a`, or 0 if `a` is 0.
 #[must_use]
 pub const fn inverse(a: u8) -> u8 {
     INVERSES[a as usize]

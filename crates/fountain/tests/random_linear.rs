@@ -370,7 +370,8 @@ fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     assert!(dependent > 0, "no trial had dependent repair symbols");
 }
 
-/// Most bytes that a block's decoder may allocate besides the block: as many repair symbols, and their equations.
+/// Maximum memory that a block's decoder may allocate besides the block, bytes: for K repair symbols and their
+/// equations.
 fn kept_bytes_max(shape: BlockShape) -> usize {
     shape.padded_bytes() + shape.k() * (shape.k().next_multiple_of(32) + 64)
 }

@@ -55,7 +55,8 @@ impl CookieJar {
         cookie
     }
 
-    /// True if the low byte of time step `step` is that of `cookie`; a genuine one is then valid in this step and the next.
+    /// Returns true if `cookie` has the low byte of time step `step`. If such a cookie is genuine, it is valid in this
+    /// step and the next.
     #[must_use]
     pub fn is_of(step: u64, cookie: &Cookie) -> bool {
         cookie.first() == Some(&(step as u8))
@@ -75,8 +76,8 @@ impl CookieJar {
         head.iter().fold(0, |id: u32, byte| id << 8 | u32::from(*byte)).max(1)
     }
 
-    /// Hash of a first message and its prologue, by which a refused message is remembered. Others cannot predict it, and so cannot
-    /// construct two messages with the same hash. Never 0.
+    /// Hash of a first message and its prologue, which identifies a refused message. Others cannot predict it, and so
+    /// cannot construct two messages with the same hash. Never 0.
     #[must_use]
     pub fn message_hash(&self, prologue: &[u8], message: &[u8]) -> u64 {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "first message", &[]));

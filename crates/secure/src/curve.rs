@@ -11,8 +11,8 @@ pub(crate) fn public_of(private: &[u8; BYTES]) -> [u8; BYTES] {
     PublicKey::from(&StaticSecret::from(*private)).to_bytes()
 }
 
-/// Shared secret of a private key and the peer's public key; `None` if it is all zero (RFC 7748 §6.1): the public key was of low order, and
-/// the secret would not depend on any secret.
+/// Shared secret of a private key and the peer's public key. `None` if it is all zero (RFC 7748 §6.1): the public key
+/// was of low order, and the result does not depend on the private key.
 pub(crate) fn shared_secret(private: &StaticSecret, peer: [u8; BYTES]) -> Option<SharedSecret> {
     #[cfg(test)]
     count_multiplication();
@@ -46,7 +46,8 @@ const fn near_a_power(lowest: u8, others: u8) -> [u8; BYTES] {
     bytes
 }
 
-/// True if every shared secret with this public key is zero. A multiplication would find that as well, at a higher cost.
+/// Returns true if every shared secret with this public key is zero. A multiplication would detect this as well, at a
+/// higher cost.
 pub(crate) fn is_of_low_order(public: &[u8; BYTES]) -> bool {
     // Public keys are not secret: the comparison may stop at the first difference.
     let mut masked = *public;

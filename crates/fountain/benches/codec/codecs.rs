@@ -22,10 +22,10 @@ pub(crate) type Work<'a> = Box<dyn FnMut() -> Duration + 'a>;
 
 pub(crate) trait Codec {
     fn name(&self) -> &str;
-    /// Encodes `block` into its source symbols and `repairs` repair symbols, from set-up to bytes.
+    /// Encodes `block` into its source symbols and `repairs` repair symbols, including set-up.
     fn encode<'a>(&self, block: &'a [u8], repairs: usize) -> Work<'a>;
-    /// Decodes `block` from its source symbols except the `lost` ones, and as many repair symbols; from set-up to the block's bytes in one
-    /// piece. `None` if the codec has no such case.
+    /// Decodes `block` from its source symbols except the `lost` ones, plus one repair symbol per lost symbol. Includes
+    /// set-up and the assembly of the block in contiguous memory. `None` if the codec does not support the case.
     fn decode<'a>(&self, block: &'a [u8], lost: &[usize]) -> Option<Work<'a>>;
 }
 

@@ -23,14 +23,14 @@ use core::{mem::MaybeUninit, slice};
 
 use super::{SOURCES_MAX, scalar};
 
-/// Most outputs in a group.
+/// Maximum number of outputs in a group.
 const GROUP_MAX: usize = 6;
-/// Most sources for which the multipliers of the largest group take less than three pages.
+/// Up to this many sources, the multipliers of the largest group take at most three pages of stack.
 const SOURCES_FEW: usize = 64;
 /// Number of coefficient rows eliminated together.
 const ROWS_TOGETHER: usize = 64;
-/// Prefetch distance from the end of a strip. The strips of one pass are in as many places as there are sources, more than the CPU
-/// prefetches by itself; 64 to 96 measured equally good.
+/// Prefetch distance from the end of a strip. One pass reads one stream of memory per source, more than the hardware
+/// prefetchers follow. Distances of 64 to 96 bytes measured equally good.
 const PREFETCH_BYTES: usize = 64;
 /// Bytes loaded by one prefetch.
 const CACHE_LINE_BYTES: usize = 64;
@@ -63,12 +63,12 @@ pub(super) trait Lanes: Copy {
     unsafe fn operand(self) -> Self::Operand;
     /// Computes `self + c · operand` in the field.
     unsafe fn mul_add(self, operand: Self::Operand, c: Self::Coefficient) -> Self;
-    /// Prefetches the byte at `address`, which need not exist.
+    /// Prefetches the byte at `address`, which may be invalid.
     unsafe fn prefetch(address: *const u8);
 }
 
-/// Gives `work` stack space for the multipliers of the largest group, no more than the sources need: touching a page of stack takes longer
-/// than a decoder's work on a few short rows.
+/// Calls `work` with stack space for the multipliers of the largest group. Few sources get a smaller space, because
+/// touching a page of stack takes longer than a decoder's work on a few short rows.
 ///
 /// The space is uninitialised: filling it would take a fifth of the time of the work.
 pub(super) fn with_room<M: Copy>(source_count: usize, work: impl FnOnce(&mut [MaybeUninit<M>])) {
@@ -102,12 +102,12 @@ pub(super) unsafe fn dot<L: Lanes>(
     assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
     let (mut coefficients, mut outputs) = (coefficients, outputs);
     while !outputs.is_empty() {
-        // As few groups as possible, of about equal size.
+        // Divide the outputs into the fewest groups, of about equal size.
         let n = outputs.len().div_ceil(outputs.len().div_ceil(GROUP_MAX));
         let (c, o);
         (c, coefficients) = coefficients.split_at(n);
         (o, outputs) = outputs.split_at_mut(n);
-        // SAFETY: the lengths were checked above; the rest is handed on to the caller.
+        // SAFETY: the lengths were checked above; the caller guarantees that the CPU has the unit.
         unsafe {
             match n {
                 3.. if L::REGISTERS >= 32 => match n {
@@ -150,9 +150,9 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
             column[n].write(L::multiplier(*c));
         }
     }
-    // SAFETY: all of them were written just now, as there is a coefficient for each source; both types have one layout.
+    // SAFETY: the loop above wrote every element, since each source has a coefficient; both types have the same layout.
     let columns = unsafe { slice::from_raw_parts(columns.as_ptr().cast::<[L::Multiplier; N]>(), columns.len()) };
-    // SAFETY: no strip reaches beyond the length of all; the rest is handed on to the caller.
+    // SAFETY: no strip extends beyond the common length; the caller guarantees that the CPU has the unit.
     unsafe {
         let mut at = 0;
         // The last wide strip may overlap the previous one if that is faster than narrow strips.
@@ -169,11 +169,11 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
     }
 }
 
-/// Computes the bytes of every output from `at` on, `V` registers of them.
+/// Computes `V` registers of every output, from byte `at` on.
 ///
 /// # Safety
 ///
-/// Same as for [`Lanes`]; all sources and outputs must have that many bytes there.
+/// Same as for [`Lanes`]; all sources and outputs must have at least `V` registers of bytes from `at` on.
 #[inline(always)]
 unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     sources: &[&[u8]],
@@ -181,11 +181,11 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     outputs: &mut [&mut [u8]],
     at: usize,
 ) {
-    // SAFETY: handed on to the caller.
+    // SAFETY: the caller guarantees that the CPU has the unit.
     unsafe {
         let mut sums = [[L::zero(); V]; N];
         for (source, column) in sources.iter().zip(columns) {
-            // SAFETY: the caller says that the sources reach this far.
+            // SAFETY: the caller guarantees that the sources reach this far.
             let source = source.get_unchecked(at..at + V * L::BYTES);
             for line in (0..V * L::BYTES).step_by(CACHE_LINE_BYTES) {
                 L::prefetch(source.as_ptr_range().end.wrapping_add(PREFETCH_BYTES + line));
@@ -216,7 +216,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
             }
         }
         for (output, sums) in outputs.iter_mut().zip(sums) {
-            // SAFETY: the caller says that the outputs reach this far.
+            // SAFETY: the caller guarantees that the outputs reach this far.
             let strip = output.get_unchecked_mut(at..at + V * L::BYTES);
             for (v, sum) in sums.into_iter().enumerate() {
                 sum.store(&mut strip[v * L::BYTES..]);
@@ -236,7 +236,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
 pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     let len = target.len();
     let mut at = 0;
-    // SAFETY: handed on to the caller.
+    // SAFETY: the caller guarantees that the CPU has the unit.
     unsafe {
         while at + 2 * L::BYTES <= len {
             accumulate_strip::<L, 2>(rows, factors, target, at);
@@ -258,7 +258,7 @@ pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &
 #[inline(always)]
 unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8], target: &mut [u8], at: usize) {
     let len = target.len();
-    // SAFETY: handed on to the caller.
+    // SAFETY: the caller guarantees that the CPU has the unit.
     unsafe {
         let mut sums = [L::zero(); V];
         for (v, sum) in sums.iter_mut().enumerate() {
@@ -291,7 +291,7 @@ pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], colu
             *factor = row[column];
         }
         let mut at = 0;
-        // SAFETY: handed on to the caller.
+        // SAFETY: the caller guarantees that the CPU has the unit.
         unsafe {
             while at + 2 * L::BYTES <= len {
                 eliminate_strip::<L, 2>(rows, pivot_row, &factors, at);
@@ -313,7 +313,7 @@ pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], colu
 /// Computes `V` registers of [`eliminate`] from `at` on.
 #[inline(always)]
 unsafe fn eliminate_strip<L: Lanes, const V: usize>(rows: &mut [u8], pivot_row: &[u8], factors: &[u8], at: usize) {
-    // SAFETY: handed on to the caller.
+    // SAFETY: the caller guarantees that the CPU has the unit.
     unsafe {
         let mut operands = [L::zero().operand(); V];
         for (v, operand) in operands.iter_mut().enumerate() {

@@ -29,7 +29,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-/// Most sources of one dot product, for which stack space is reserved: the symbols of the largest block.
+/// Maximum number of sources of one dot product: the symbols of the largest block. Limits the reserved stack space.
 pub(crate) const SOURCES_MAX: usize = 256;
 
 /// Instructions for the addition and multiplication of symbols.

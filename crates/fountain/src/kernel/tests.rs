@@ -18,7 +18,8 @@ fn layout(count: usize, len: usize, alignment: usize) -> Vec<core::ops::Range<us
     (0..count).map(|i| i * (len + 9) + alignment..i * (len + 9) + alignment + len).collect()
 }
 
-/// Product by its definition; under Miri, where that takes a millisecond, from tables that have their own test.
+/// Product by definition. Under Miri, which would take a millisecond for it, the product comes from tables that have
+/// their own test.
 fn product(c: u8, b: u8) -> u8 {
     if cfg!(miri) {
         let table = &gf256::NIBBLE_PRODUCTS[usize::from(c)];

@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 /// has space for all but the rarest cases.
 const REPAIRS_ROOM_MIN: usize = 8;
 
-/// Most source symbols of a block that is solved with a smaller buffer, which takes less time to initialise.
+/// Blocks of up to this many source symbols are solved with a smaller buffer, which is faster to initialise.
 const K_FEW: usize = 64;
 
 /// Decoder of a block, and of further ones after [`restart`](Self::restart). Holds at most 2·K symbols.
@@ -118,7 +118,7 @@ impl Decoder {
     /// # Errors
     ///
     /// Fails with [`DecoderError::SymbolLength`] if the symbol's length is not the symbol size; the decoder is unchanged.
-    #[inline(always)] // as the call alone would take a tenth of the time of copying a symbol
+    #[inline(always)] // the call alone would take a tenth of the time of copying a symbol
     pub fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         let expected = self.shape.symbol_size();
         if symbol.len() != expected {
@@ -195,7 +195,7 @@ impl Decoder {
         self.shape
     }
 
-    #[inline(always)] // as above
+    #[inline(always)] // for the same reason as `push`
     fn push_source(&mut self, i: usize, symbol: &[u8]) -> Pushed {
         if self.known[i] {
             return Pushed::Duplicate;
@@ -214,7 +214,7 @@ impl Decoder {
     }
 
     /// Writes a source symbol to this byte offset of the block, into an earlier gap or after a new one.
-    #[inline(never)] // so that what is inlined, the way of a source symbol that comes in order, stays short
+    #[inline(never)] // keeps the inlined path, of source symbols that arrive in order, short
     fn write_out_of_order(&mut self, at: usize, symbol: &[u8]) {
         if at < self.block.len() {
             self.block[at..at + symbol.len()].copy_from_slice(symbol);
@@ -224,7 +224,7 @@ impl Decoder {
         }
     }
 
-    #[inline(never)] // as above
+    #[inline(never)] // keeps the inlined path short
     fn solve_with_source(&mut self, i: usize) {
         if self.is_solving {
             self.tableau.add_source(i);
@@ -234,7 +234,7 @@ impl Decoder {
         }
     }
 
-    #[inline(never)] // as above
+    #[inline(never)] // keeps the inlined path short
     fn push_repair(&mut self, esi: u32, symbol: &[u8]) -> Pushed {
         if self.repairs.esis.contains(&esi) {
             return Pushed::Duplicate;
@@ -336,7 +336,7 @@ impl Decoder {
 }
 
 impl Repairs {
-    /// Adds a repair symbol; `room` is the greatest number of symbols, including this and earlier ones.
+    /// Adds a repair symbol. `room` is the maximum number of stored symbols, including this one.
     fn push(&mut self, esi: u32, symbol: &[u8], room: usize) {
         self.esis.reserve_exact(room.saturating_sub(self.esis.len()));
         self.bytes.reserve_exact((room * symbol.len()).saturating_sub(self.bytes.len()));

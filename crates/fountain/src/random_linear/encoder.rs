@@ -8,9 +8,9 @@ use crate::kernel::Kernel;
 
 /// Number of repair symbols passed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
-/// Most repair symbols made with a smaller buffer, which takes less time to initialise.
+/// Up to this many repair symbols are made with a smaller buffer, which is faster to initialise.
 const BATCH_FEW: usize = 6;
-/// Most source symbols for which the smaller buffer is used.
+/// Maximum number of source symbols for the smaller buffer.
 const K_FEW: usize = 64;
 
 /// Encoder of one block, owned or borrowed.
@@ -24,7 +24,7 @@ pub struct Encoder<B> {
     padded: Vec<u8>,
 }
 
-/// Reason for which an encoder could not be made, or a symbol not be written.
+/// Failure of making an encoder or of writing symbols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {
@@ -33,7 +33,7 @@ pub enum EncoderError {
     BlockLength {
         /// Bytes in the block.
         got: usize,
-        /// Bytes in the shape.
+        /// Length of the block according to the shape, bytes.
         expected: usize,
     },
     /// The output is not one symbol, or not a whole number of symbols.
@@ -44,7 +44,7 @@ pub enum EncoderError {
         /// Bytes in a symbol.
         symbol_size: usize,
     },
-    /// Some of the ids are not those of repair symbols.
+    /// Some of the requested ids do not belong to repair symbols.
     #[error("{count} symbols from id {first_esi} are not all repair symbols, whose ids are {k} to 4294967295")]
     NotRepair {
         /// First id.
@@ -74,7 +74,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(Self { kernel, shape, block, padded })
     }
 
-    /// Block of the encoder.
+    /// Returns the block.
     pub fn into_block(self) -> B {
         self.block
     }
@@ -140,7 +140,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
     /// Never inlined, so that copying a source symbol does not reserve this stack space.
     #[inline(never)]
     fn write_batch<const N: usize>(&self, first_esi: u32, out: &mut [u8]) {
-        // Initialising the buffer takes a tenth of the time for two symbols of few sources.
+        // For two symbols of few sources, initialising the large buffer would take a tenth of the time.
         if self.shape.k() <= K_FEW {
             self.write_batch_of::<N, K_FEW>(first_esi, out);
         } else {

@@ -100,8 +100,8 @@ impl Tableau {
         self.open.len()
     }
 
-    /// Adds the repair symbols `esis`, which are or will be stored under the numbers from `number` on. `redundant` is called with the index
-    /// of each redundant one; these are left out, and later ones take their numbers.
+    /// Adds the repair symbols `esis`, which are or will be stored under consecutive numbers from `number` on.
+    /// Redundant symbols get no number; `redundant` is called with the index in `esis` of each one.
     pub(super) fn add_repairs(&mut self, esis: &[u32], number: usize, mut redundant: impl FnMut(usize)) {
         for esi in esis {
             let mut coefficients = [0; K_MAX];
@@ -168,7 +168,8 @@ impl Tableau {
         self.rows.extend_from_slice(&row[..self.stride]);
     }
 
-    /// Solves the first unsolved row for one of its open source symbols, or removes it if it has none. `operand` is the symbol of the row.
+    /// Solves the first unsolved row for an open source symbol, and returns true. If the row has no open source symbol,
+    /// removes the row and returns false. `operand` is the symbol that the row was made from.
     fn solve_next(&mut self, operand: Operand) -> bool {
         let at = self.solved.len() * self.stride;
         let row = &mut self.rows[at..at + self.stride];
@@ -178,9 +179,10 @@ impl Tableau {
         };
         let pivot = self.open.remove(found);
 
-        // operand = row[pivot] · source[pivot] + others is solved for source[pivot]; minus equals plus in this field. The column then holds
-        // the factors of the operand: the inverse here, and the inverse times their own factor in the other rows, which adding multiples of
-        // the row gives if this column of the row is increased by 1.
+        // Solve operand = row[pivot] · source[pivot] + others for source[pivot]; minus equals plus in this field.
+        // Afterwards the pivot's column holds the operand's factor in each row: the inverse in this row, and in any
+        // other row the inverse times that row's entry in the column. Adding multiples of this row yields that product
+        // if this row's entry is first increased by 1.
         let inverse = gf256::inverse(row[pivot]);
         row[pivot] ^= 1;
         let mut scaled = [0; K_MAX];

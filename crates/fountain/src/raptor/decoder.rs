@@ -94,9 +94,9 @@ impl Decoder {
         self.received_bytes
     }
 
-    /// Decodes if the segments suffice, and returns true if the block is complete. Every call after further segments starts anew: the
-    /// results of a failed attempt would take ten times the memory of the segments, for each block of a window, and would save no time.
-    /// Without further segments the call returns at once.
+    /// Decodes if the segments suffice, and returns true if the block is complete. Every call with new segments starts
+    /// afresh: keeping the results of a failed attempt would take ten times the memory of the segments, for each block
+    /// of a window, and would save no time. Without new segments the call returns immediately.
     ///
     /// The set of decoded bytes is that of the thesis: LT and LDPC decoding, repeated until neither gains (§3.10.2).
     pub fn decode(&mut self) -> bool {

@@ -33,7 +33,7 @@ pub(super) struct DegreeClass<'a> {
 }
 
 impl SegmentGraph {
-    /// Draws the graph of the segment with that state. The time is that of about 10 000 draws of the generator.
+    /// Draws the graph of the segment with this state. Takes about as long as 10 000 draws of the generator.
     #[must_use]
     pub fn new(state: State) -> Self {
         Self::with_symbols(state, SEGMENT_BYTES)

@@ -12,8 +12,8 @@ pub const POOL_STATES: usize = 1024;
 /// the processor's cache, and suit [`write_segments`](super::write_segments)).
 const BLOCKS_PER_OFFSET: u32 = 32;
 
-/// Distance between the starts of neighbouring groups of blocks: odd, so that all starts occur, and more than the about 50 segments of a
-/// block on a good path.
+/// Distance between the start states of neighbouring groups of blocks. Odd, so that all starts occur; and larger than
+/// the about 50 segments of a block on a good path.
 const OFFSET_STEP: u32 = 389;
 
 /// States that a sender writes into its segments' headers, drawn from a fixed set so that both endpoints can cache graphs.

@@ -51,7 +51,7 @@ struct CheckIndices {
     rows: Vec<[u16; Lanes::COUNT]>,
     next_row: usize,
     lane: usize,
-    /// Generator of the draws after `rows`, needed only for a block with over 1000 repetitions.
+    /// Generator for the draws after `rows`, needed only if a block has over 1000 repeated draws.
     later: Taus88,
 }
 

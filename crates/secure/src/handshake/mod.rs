@@ -6,8 +6,9 @@
 //! | [`Pattern::Pinned`], `IK` | the responder's static key | 2 | the other's static key |
 //! | [`Pattern::PreShared`], `NNpsk0` | the pre-shared key | 2 | that the other has the pre-shared key |
 //!
-//! Payloads of messages are chosen by the caller. Nobody can change one unnoticed: all data, including the prologue, is part of a hash that
-//! is authenticated by the tags of later messages. [`Pattern`] states when a payload is confidential and when it is authenticated.
+//! Payloads of messages are chosen by the caller. Every change of a payload is detected: all data, including the
+//! prologue, is part of a hash that the tags of later messages authenticate. [`Pattern`] states when a payload is
+//! confidential and when it is authenticated.
 //!
 //! A damaged, forged or late message is refused with an error and leaves the state unchanged: the genuine one can still be read
 //! (\[noise-7\]). A message is retransmitted as the same bytes, which the caller keeps; it is never made twice.

@@ -24,7 +24,8 @@ pub(super) struct X25519 {
 }
 
 impl X25519 {
-    /// Starts without a pair; if it becomes that of `own`, nothing is computed.
+    /// Creates an instance without a key pair. If the library then sets the private key of `own`, the stored public key
+    /// is used instead of being computed.
     pub(super) fn knowing(own: Option<StaticKey>) -> Self {
         Self { own, private: None, public: [0; BYTES] }
     }
@@ -74,7 +75,7 @@ impl Dh for X25519 {
         self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
-    /// Computes a shared secret; fails if the secret would not depend on any secret (\[noise-6\]).
+    /// Computes a shared secret. Fails if the peer's public key is of low order (\[noise-6\]).
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;

@@ -72,8 +72,9 @@ impl Responder {
         if message.len() < pattern.overheads()[0] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }
-        // The first message of every pattern starts with an ephemeral key. A weak key of an unknown sender must not cost a multiplication:
-        // except in `Pinned`, the second message only would reveal it.
+        // The first message of every pattern starts with an ephemeral key. A weak key of an unknown sender must not
+        // cost a multiplication. In patterns other than `Pinned`, it would otherwise be detected only when the second
+        // message is written.
         if message.first_chunk().is_some_and(is_of_low_order) {
             return Err(HandshakeError::WeakKey);
         }
@@ -84,7 +85,7 @@ impl Responder {
         Ok((Self { noise, transcript, prologue_bytes: prologue.len(), seed }, length))
     }
 
-    /// Initiator's static key, if the first message contains it ([`Pattern::Pinned`]). It may be that of a replay.
+    /// Initiator's static key, if the first message contains it ([`Pattern::Pinned`]). The message may be a replay.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         if self.noise.pattern() == Pattern::Pinned { self.noise.peer() } else { None }

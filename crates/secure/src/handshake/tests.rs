@@ -278,8 +278,8 @@ fn other_keys_cannot_finish_a_half_open_handshake() {
     assert!(read_third(&mut half_open, &genuine.messages[2]).is_ok());
 }
 
-/// RFC 7748's points of small order; the last one has it only after its top bit is ignored. The list contains exactly the keys for which
-/// the library finds a zero shared secret.
+/// RFC 7748's points of small order. The last one is of small order only because its top bit is ignored. The list
+/// contains exactly the keys for which the library finds a zero shared secret.
 #[test]
 fn public_keys_of_low_order_are_refused_before_any_multiplication() {
     for point in LOW_ORDER {

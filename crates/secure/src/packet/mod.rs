@@ -1,14 +1,14 @@
 //! The protection of datagrams (`spec/security.md` §3).
 //!
-//! # Why no nonce serves twice under a key
+//! # Why no nonce is used twice under a key
 //!
 //! An AEAD whose nonce repeats under one key loses all its security, so here is the full argument that none repeats:
 //!
 //! 1. The nonce is the key epoch's initialisation vector XOR the 64-bit datagram number in its last eight bytes. XOR
 //!    with a constant is one to one, so under one key different numbers have different nonces (\[seal-4\]).
-//! 2. One counter numbers all datagrams of a direction, repeats and control included, and [`SealKeys::seal`] refuses a
-//!    number that is not above the last one it took, whether or not that one was sealed (\[seal-5\]). `SealKeys` is
-//!    neither `Clone` nor built twice from one handshake: `Established::into_keys` consumes the secrets.
+//! 2. One counter numbers all datagrams of a direction, repeats and control included. [`SealKeys::seal`] refuses a
+//!    number that is not above the last accepted number, even if sealing that datagram failed (\[seal-5\]). `SealKeys`
+//!    is neither `Clone` nor built twice from one handshake: `Established::into_keys` consumes the secrets.
 //! 3. The key follows from the traffic secret, the direction, the cipher and the epoch, which is the number divided by
 //!    2²⁸. Each direction has a traffic secret and a label of its own; each connection has fresh ones, because both ends
 //!    put a fresh ephemeral key into the handshake.
@@ -16,8 +16,8 @@
 //! # Limits
 //!
 //! At most 2²⁸ datagrams of at most 2048 bytes, 2³⁵ blocks of 16, are sealed under one key: the classical bound for
-//! counter mode, σ²/2¹²⁹, puts a distinguisher's advantage below 2⁻⁵⁸ (ChaCha20 has no such bound). The datagrams whose
-//! tag did not fit are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
+//! counter mode, σ²/2¹²⁹, puts a distinguisher's advantage below 2⁻⁵⁸ (ChaCha20 has no such bound). Datagrams with a
+//! wrong tag are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
 
 mod open;
 mod recorded;
@@ -112,11 +112,11 @@ impl Cipher {
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret(pub(crate) [u8; 32]);
 
-/// Secrets of one direction: that of each epoch gives the next one, but not the previous one (\[seal-3\]).
+/// Secrets of one direction. Each epoch's secret yields the next one, but not the previous one (\[seal-3\]).
 struct Chain {
     cipher: Cipher,
     direction: Direction,
-    /// Secret of the next epoch without a key.
+    /// Secret of the first epoch whose key has not been derived.
     secret: Secret,
 }
 
@@ -127,7 +127,7 @@ impl Chain {
         Self { cipher, direction, secret: Secret(*schedule::expand(&traffic.0, "epoch 0", &context)) }
     }
 
-    /// Makes the key of the next epoch; the following secret replaces the one it was derived from.
+    /// Makes the key of the next epoch, and replaces the secret by the one of the epoch after it.
     fn next_key(&mut self) -> EpochKey {
         let context = [self.direction as u8, self.cipher.id()];
         let key = EpochKey::new(self.cipher, &self.secret, &context);
@@ -136,7 +136,8 @@ impl Chain {
     }
 }
 
-/// Key of an epoch, ready for use. Boxed, so that it has a single location, which is overwritten on drop: the library does not do that.
+/// Key of an epoch, ready for use. Boxed, so that the key is in a single place, which is overwritten on drop: the
+/// library does not wipe it.
 struct EpochKey {
     cipher: Cipher,
     key: Box<aead::LessSafeKey>,
@@ -168,7 +169,7 @@ impl EpochKey {
     }
 }
 
-/// The library's key from `bytes`, whose number is that of the cipher.
+/// Makes the library's key from `bytes`, whose number must be the cipher's key length.
 fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
     let algorithm = match cipher {
         Cipher::Aes128Gcm => &aead::AES_128_GCM,
