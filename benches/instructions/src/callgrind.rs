@@ -123,8 +123,8 @@ impl Drop for Scratch {
 
 /// Parses callgrind's format: all instructions, and those of functions whose names have the given ends, including functions they call.
 ///
-/// A call is a line `cfn=`, one with `calls=`, and one that ends with the instructions executed in the callee and below. A name is written
-/// once, after its number in parentheses, and later only as the number.
+/// A call takes three lines: one with `cfn=`, one with `calls=`, and one that ends with the instructions executed in
+/// the callee and below. A name follows its number in parentheses the first time; later only the number is written.
 fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
     let mut numbers: Vec<Option<&str>> = vec![None; functions.len()];
     let mut parts = vec![0; functions.len()];

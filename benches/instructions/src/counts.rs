@@ -37,7 +37,7 @@ impl Build {
         self.settings == SETTINGS_RECORDED
     }
 
-    /// Reason for which counts are not comparable, if other build settings would help.
+    /// Returns why counts are not comparable, if the cause is the build settings.
     pub(crate) fn differs_by_settings(&self, now: &Self) -> Option<String> {
         (self.settings != now.settings).then(|| {
             format!(
@@ -47,7 +47,7 @@ impl Build {
         })
     }
 
-    /// Reason for which counts are not comparable, if it is the compiler or the machine.
+    /// Returns why counts are not comparable, if the cause is the compiler or the machine.
     pub(crate) fn differs_by_machine(&self, now: &Self) -> Option<String> {
         let machine = |build: &Self| format!("{}, {}, kernel {}", build.rustc, build.architecture, build.kernel);
         (machine(self) != machine(now))

@@ -30,7 +30,8 @@ pub(crate) const RUN_DATAGRAMS_MAX: usize = 64;
 /// Interval at which bare UDP, waiting for its socket, checks for the end.
 pub(crate) const SOCKET_WAIT: Duration = Duration::from_millis(100);
 
-/// quinn's flow control windows, bytes: never the limit over a veth pair; and the unacknowledged bytes per stream, DFCP's default.
+/// quinn's flow control windows, bytes: too large to limit a flow over a veth pair. Also the limit of unacknowledged
+/// bytes per stream, DFCP's default.
 pub(crate) const WINDOW_BYTES: u32 = 32 << 20;
 
 /// Unacknowledged bytes of all senders of a process together, so that a thousand of them neither exhaust the memory nor spend the whole

@@ -18,7 +18,8 @@ const LOSS_CHECK_BPS: u64 = 100_000_000;
 const PACKET_BYTES: f64 = 1_492.0;
 const PAYLOAD_BYTES: f64 = 1_420.0;
 
-/// Greatest mean length of loss bursts: independent losses of 10 % have 1.11; runs of datagrams lost as one would have dozens.
+/// Maximum mean length of loss bursts. Independent losses of 10 % have 1.11; if whole runs of datagrams were lost, the
+/// mean would be dozens.
 const LOSS_RUN_MAX: f64 = 1.25;
 
 /// Measures one section into `records`. The namespaces are created for it, and removed afterwards.

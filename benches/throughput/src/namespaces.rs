@@ -59,7 +59,7 @@ impl Network {
         })
     }
 
-    /// Command that starts a program at that end, in the same process.
+    /// Returns the command that runs a program in the namespace of an end, without a process in between.
     pub(crate) fn command(&self, role: Role, program: &Path) -> Command {
         match self {
             Self::Loopback => Command::new(program),

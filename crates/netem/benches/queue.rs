@@ -19,7 +19,7 @@ const OVERLOAD: u64 = 10;
 const PACKETS: u64 = 100_000;
 const QUEUE_PACKETS: usize = 1000;
 
-/// Packet as small as a simulator's.
+/// Packet with as little memory as a simulator's.
 #[derive(Clone, Copy, Debug)]
 struct Small {
     flow: u64,

@@ -115,8 +115,9 @@ impl LinkConfig {
         self
     }
 
-    /// Polices by a bucket of this many full packets: to `policer_bps` in front of the queue, or without it to the link's own rate, in
-    /// place of transmitter and queue. A policer delays nothing, so such a link has no rate of its own.
+    /// Adds a policer with a bucket of this many full packets. With `policer_bps` it polices to that rate, in front of
+    /// the queue. Without, it polices to the link's own rate and replaces transmitter and queue: a policer delays
+    /// nothing, so the link then has no rate.
     ///
     /// # Errors
     /// Fails if there is no rate to police to, or the bucket is empty.
@@ -214,7 +215,7 @@ impl LinkConfig {
     }
 }
 
-/// Change of a link; fields with `None` stay.
+/// Change of a link. Fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkChange {
     /// Rate in bit/s.

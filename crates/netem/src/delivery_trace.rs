@@ -39,7 +39,7 @@ pub struct DeliveryTrace {
 pub struct DeliveryTraceError {
     /// Line number, from 1.
     pub line: usize,
-    /// Sentence with the next step.
+    /// Error message, with the next step for the user.
     pub message: String,
 }
 

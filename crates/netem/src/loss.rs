@@ -53,7 +53,7 @@ impl Loss {
             return Err(ConfigError::EndlessBurst);
         }
         let shortest = (mean_loss / (1.0 - mean_loss)).max(1.0);
-        // The quotient above is rounded: 0.9 must go with bursts of 9.
+        // The quotient above is rounded. The tolerance admits a mean loss of 0.9 with bursts of exactly 9 packets.
         if !mean_burst_packets.is_finite() || mean_burst_packets < shortest * (1.0 - 1e-9) {
             return Err(ConfigError::BurstTooShort { mean_loss, mean_burst_packets, shortest });
         }

@@ -51,7 +51,8 @@ impl Replay {
 }
 
 impl Schedule {
-    /// Adds an outage of both directions from `at` for `lasts`. Overlapping outages end with the first of them.
+    /// Adds an outage of both directions from `at` for `lasts`. Overlapping outages all end at the earliest of their
+    /// ends.
     #[must_use]
     pub fn with_outage(mut self, at: Duration, lasts: Duration) -> Self {
         for (at, is_out) in [(at, true), (at.saturating_add(lasts), false)] {
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn a_trace_is_repeated_without_end_and_each_way_has_its_own() {
         let trace = |text: &str| DeliveryTrace::parse(text).unwrap();
-        // Two packets in the first 20 ms of 40, one in the rest; and one every 10 ms.
+        // Up: two packets in the first half of every 40 ms, and one in the second. Down: one packet every 10 ms.
         let mut schedule =
             Schedule::default().with_trace(Way::Up, trace("1\n2\n40\n")).with_trace(Way::Down, trace("10\n"));
         let mut rates = [Vec::new(), Vec::new()];

@@ -40,7 +40,7 @@ pub struct LinkStats {
     pub queue_drops: Count,
     /// Packets among `queue_drops` that RED or CoDel dropped although there was room.
     pub early_drops: Count,
-    /// Packets marked with CE by RED or CoDel instead, including those that arrived marked.
+    /// Packets marked with CE by RED or CoDel, including packets that had arrived marked.
     pub ce_marked: Count,
     /// Packets whose last bit left during an outage.
     pub blackout_drops: Count,

@@ -157,7 +157,8 @@ fn drops_on_the_way_out_are_counted() {
         link.push(Time::ZERO, datagram(number, 0, 1000));
     }
     assert_eq!(link.stats().queue_drops, Count::default());
-    // One packet per millisecond. The wait is 5 ms at 5 ms; then the control law drops at 105, 205 and 276 ms.
+    // One packet leaves per millisecond. The sojourn time reaches 5 ms at 5 ms; then the control law drops at 105, 205
+    // and 276 ms.
     link.advance(Time::from_ms(300));
     assert_eq!(link.stats().early_drops, Count { packets: 3, bytes: 3000 });
     assert_eq!(link.stats().queue_drops, link.stats().early_drops);

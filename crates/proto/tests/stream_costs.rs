@@ -17,8 +17,8 @@ use dfcp_wire::segment::{Ack, Fin, Segment};
 use liar::{LIMIT, Liar, MS, theirs};
 use support::{Server, decode};
 
-/// Memory that a session keeps after its streams are gone: the ends of the last streams, and queues that are short
-/// again. Together with an idle session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
+/// Memory that a session keeps after its streams are gone, bytes: the final states of the last streams, and queues that
+/// are short again. Together with an idle session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
 const SLACK_BYTES: u64 = 10 << 10;
 
 /// Costs of an attack.

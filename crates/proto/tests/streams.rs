@@ -160,7 +160,7 @@ fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half(
     assert!(f64::from(next) > 0.8 * most, "{next} of {most}: the test storms");
 }
 
-/// This includes streams that are refused for lack of memory, and streams that end on both sides simultaneously.
+/// Also tests streams that are refused for lack of memory, and streams that end on both sides simultaneously.
 #[test]
 fn a_stream_gives_its_credit_back_once() {
     let mut liar = Liar::new();
@@ -187,7 +187,7 @@ fn a_stream_gives_its_credit_back_once() {
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// Opens as many streams as there is credit for, by ids far ahead, with one byte each that is never read.
+/// Opens streams with ids far ahead, as far as credit permits, and sends one byte on each, which is never read.
 #[test]
 fn streams_which_nobody_reads_give_no_credit_and_take_what_is_counted() {
     let mut liar = Liar::new();
@@ -209,7 +209,7 @@ fn streams_which_nobody_reads_give_no_credit_and_take_what_is_counted() {
     assert!(matches!(liar.misbehaved(), Some(PeerMisbehaved::StreamBeyondCredit { .. })));
 }
 
-/// Any number of segments in any order: one event, and at most one answer per question.
+/// Any number of segments in any order causes one event, and at most one answer per question.
 #[test]
 fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     let mut liar = Liar::new();
@@ -236,7 +236,7 @@ fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// Our stream was delivered and proven, so a stop request must not turn it into a stopped one.
+/// Our half of the stream was delivered and proven, so a later stop request must not turn it into a stopped stream.
 #[test]
 fn who_stops_what_it_has_proven_has_finished_it() {
     let mut liar = Liar::new();
@@ -249,7 +249,7 @@ fn who_stops_what_it_has_proven_has_finished_it() {
     assert_eq!(liar.events(), [StreamEvent::Finished(id)]);
 }
 
-/// The peer has not learned of the stream, so the next stream may get its id.
+/// The peer has not seen the refused stream, so the next stream may get its id.
 #[test]
 fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     let mut liar = Liar::with(limits::STREAMS_MAX, 4 << 20);

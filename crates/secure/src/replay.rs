@@ -69,8 +69,8 @@ impl ReplayWindow {
         true
     }
 
-    /// Lengthens a short ring to a separate bit for each number up to this one. No bit moves: all numbers are in the first round of the
-    /// ring.
+    /// Lengthens a short ring, so that each number up to this one has its own bit. Bits stay in place, because no
+    /// number has wrapped around the short ring yet.
     fn make_room(&mut self, number: u64) {
         if self.seen.len() < WORDS_MAX && number / 64 >= self.seen.len() as u64 {
             let words = (number / 64).saturating_add(1).min(WORDS_MAX as u64) as usize;
@@ -91,7 +91,8 @@ impl ReplayWindow {
         })
     }
 
-    /// Length of the run of numbers directly below `above`, and not below `end`, that were seen (or, if `seen` is false, were not).
+    /// Returns the length of the run of numbers directly below `above`, and not below `end`, that were seen. If `seen`
+    /// is false, returns the length of the run of missing numbers.
     fn count_below(&self, above: u64, end: u64, seen: bool) -> u64 {
         let mut at = above;
         while at > end {
@@ -113,7 +114,7 @@ impl ReplayWindow {
         (number / 64) as usize & (self.seen.len() - 1)
     }
 
-    /// Clears the bits reused by the numbers above the highest, up to `number`.
+    /// Clears the bits that the numbers after the highest one, up to `number`, will reuse.
     fn forget_up_to(&mut self, number: u64) {
         let Some(highest) = self.highest else { return };
         if number - highest >= REPLAY_WINDOW_DATAGRAMS {

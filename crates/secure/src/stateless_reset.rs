@@ -7,7 +7,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::schedule;
 
-/// Bytes of a question: the nonce, and the code by which the endpoint recognises it.
+/// Bytes of a question, which a peer sends to a silent endpoint: a nonce, and a code by which the endpoint recognises
+/// its own question.
 pub const RESET_QUESTION_BYTES: usize = NONCE_BYTES + CODE_BYTES;
 /// Bytes of the token that answers a question.
 pub const RESET_TOKEN_BYTES: usize = 16;
@@ -37,8 +38,8 @@ impl ResetKey {
         Self(*bytes)
     }
 
-    /// Makes a key that is valid as long as the seed, for endpoints without a stored one. Other uses of the seed reveal nothing about the
-    /// key.
+    /// Makes a key that is lost with the seed, for endpoints without a stored key. Other uses of the seed reveal
+    /// nothing about the key.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(*schedule::expand(seed, "stateless reset seed", &[]))

@@ -25,7 +25,7 @@ const CIPHERS: [(Cipher, &str); 3] = [
 struct Values(BTreeMap<&'static str, &'static str>);
 
 impl Values {
-    /// Values of each paragraph with such lines.
+    /// Values of each paragraph that has lines of the form `name = value`.
     fn paragraphs(text: &'static str) -> Vec<Self> {
         let values = |paragraph: &'static str| paragraph.lines().filter_map(|line| line.split_once(" = ")).collect();
         text.split("\n\n").map(|paragraph| Self(values(paragraph))).filter(|values| !values.0.is_empty()).collect()

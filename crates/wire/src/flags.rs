@@ -6,7 +6,7 @@ use core::ops::{BitOr, BitOrAssign};
 /// Set of control flags: SYN, ACK, FIN and RST of the thesis (§3.5–3.11), FBK and SEC of the modern profile. Debug and Display print the
 /// names, `SYN|ACK`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u16); // As in the control word, so that MESSAGE, which stands apart, costs no shift.
+pub struct Flags(u16); // Bits of the control word, so that MESSAGE, outside the low six bits, costs no shift.
 
 impl Flags {
     /// Empty set: a data segment.

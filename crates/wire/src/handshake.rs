@@ -9,11 +9,11 @@ use crate::{DecodeError, EncodeError, Features, StreamLimits};
 pub struct Parameters {
     /// Connection id that the peer must put into segments to this side; not zero.
     pub connection_id: u32,
-    /// Limits of this side's receiving.
+    /// Receive limits of this side.
     pub offer: Offer,
 }
 
-/// Limits that a side advertises for its receiving.
+/// Receive limits that a side advertises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Window in blocks, from the first incomplete one.

@@ -43,7 +43,8 @@ fn ones_complement_sum(bytes: &[u8], mut sum: u64) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// Classic checksum of a segment whose checksum field *holds zero*, or holds `held`.
+/// Returns the classic checksum of a segment. `held` is the present value of the checksum field, which does not count;
+/// 0 for a segment without a checksum.
 ///
 /// The result is never zero: of the two one's complement zeros 0xFFFF is sent (as in UDP, RFC 768). The field is therefore zero exactly in
 /// modern segments, and a flipped profile bit is always detected.

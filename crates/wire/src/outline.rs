@@ -34,7 +34,7 @@ pub enum SegmentKind {
     AckOfSynAck,
     /// Acknowledges a classic block or FIN.
     AckOfBlock,
-    /// Challenges an address: is it the peer's?
+    /// Checks whether the peer receives at an address.
     PathChallenge,
     /// Answers a path challenge.
     PathResponse,

@@ -94,7 +94,7 @@ impl fmt::Display for StreamId {
 /// # use dfcp_wire as dfcp;
 /// use dfcp::StreamLimits;
 ///
-/// // A server of requests: each is a stream both ways, a hundred at a time, and nothing else is taken.
+/// // A server of requests: one bidirectional stream per request, at most 100 at a time, and no one-way streams.
 /// let limits = StreamLimits { bidirectional: 100, ..StreamLimits::default() };
 /// assert_eq!(limits.one_way, 0);
 /// ```

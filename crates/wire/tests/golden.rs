@@ -655,7 +655,7 @@ fn typed_segments_are_those_of_the_vectors() {
 /// Kind of segment in a vector's name.
 fn kind_of(name: &str) -> &'static str {
     let named = [
-        // Only the connection knows which of the two it acknowledges.
+        // One kind acknowledges a block or a FIN; only the connection can distinguish them.
         ("ack_fin_classic", "ack_of_block"),
         ("ack_fin", "ack_of_fin"),
         ("ack_block", "ack_of_block"),

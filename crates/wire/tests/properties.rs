@@ -376,7 +376,7 @@ proptest! {
         run_all_bodies(&mutate(feedback_payload(&report, &state, &runs), &mutations));
     }
 
-    /// Routing reads a part of the header that the connection reads, with equal results.
+    /// Routing and the connection read the same connection id from a header.
     #[test]
     fn a_datagram_is_routed_by_the_id_which_its_header_has((header, options, payload) in segments()) {
         let bytes = datagram(&header, &options, &payload);

@@ -1,5 +1,6 @@
-//! Attacks a live server with millions of datagrams during honest transfers, and prints the results of both; before that, in virtual time,
-//! measures the traffic that false reports draw from a sender, and the costs that messages can cause.
+//! Program that attacks a live server with millions of datagrams during honest transfers, and prints the results of
+//! attacks and transfers. Before, it measures in virtual time the traffic that false reports draw from a sender, and
+//! the costs that messages can cause.
 
 #![forbid(unsafe_code)]
 

@@ -279,7 +279,7 @@ fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
             }
             let id = dfcp_wire::handshake::Payload::decode(segment.payload).ok().and_then(|it| it.connection_id);
             let spoofed = Packet { from: packet.to, to: packet.from, bytes: reset(id.unwrap_or(1), false, 0) };
-            // The genuine SYN passes when a copy is sent more than 2 s after the first.
+            // With `with_answer`, genuine SYNs pass from 2 s after the first one on.
             if with_answer && now >= Time::from_s(3) { vec![spoofed, packet] } else { vec![spoofed] }
         });
         world.run_until(Time::from_s(7));

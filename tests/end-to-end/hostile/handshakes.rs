@@ -16,7 +16,7 @@ use dfcp_wire::{Flags, Profile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Padding sizes of a SYN: an honest SYN has 256 bytes in total; the short one has none.
+/// Padding sizes of SYNs, bytes: none, some, and much. An honest SYN is padded to 256 bytes in total.
 const PADDINGS: [usize; 3] = [0, 150, 900];
 
 fn server_key() -> StaticKey {
@@ -209,7 +209,7 @@ fn past_the_threshold_nothing_is_kept_without_a_cookie() {
     }
     let full = world.server.host.endpoint.stats();
     assert_eq!((full.connections, full.cookies_sent), (0, 2_000 - 256));
-    // With a cookie, as many again may open.
+    // With cookies, the same number of further half-open connections is permitted.
     for number in 0..400_u16 {
         let from = stranger(10_000 + number);
         let puppet = Puppet::new(u32::from(number) + 50_000, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -235,7 +235,7 @@ fn an_honest_client_gets_in_while_one_address_begins_handshakes_without_end() {
     let end = Time::from_s(35);
     let mut connecting = false;
     while world.client.connected == 0 && world.now < end {
-        // A hundred handshakes per second, each with its cookie: twice as many as places become free.
+        // A hundred handshakes per second, each with its cookie: twice the rate at which places become free.
         {
             id += 1;
             let puppet = Puppet::new(id, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -413,7 +413,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
             let at = random.random_range(0..bytes.len());
             bytes[at] ^= 1 << random.random_range(0..8);
             fit_crc(&mut bytes);
-            // Only the changed one: the genuine one is lost.
+            // Only the changed datagram arrives: the genuine one is lost.
             vec![Packet { bytes, ..packet }]
         });
         world.connect(Config::sealed(PeerKey::Known(server_key().public()))).unwrap();

@@ -19,7 +19,7 @@ fn drawn(lie: Lie) -> [Drawn; 3] {
 fn a_third_message_held_back_and_silence_draw_a_mebibyte() {
     for drawn in drawn(Lie::HeldBack) {
         let most = (1 << 20).min(drawn.rate_bps / 8);
-        // One packet beyond the limit, probes, and copies of the handshake's ACK.
+        // The margin covers one packet beyond the limit, probes, and copies of the handshake's ACK.
         assert!(drawn.drawn_bytes <= most + 100_000, "{drawn:?}");
     }
 }
@@ -59,7 +59,7 @@ fn a_remembered_rate_draws_no_more_than_a_mebibyte() {
     assert!(drawn.drawn_bytes <= (1 << 20) + 100_000, "{drawn:?}");
 }
 
-/// A minimum rate draws its own credit, as a fixed rate would, and not that of rates suggested by reports.
+/// The credit follows a configured minimum rate, as it follows a fixed rate, and not the rates suggested by reports.
 #[test]
 fn a_least_rate_draws_no_more_than_a_fixed_one() {
     for (least_bps, counted_bps) in [(300_000_000, 300_000_000), (20_000_000, 100_000_000)] {

@@ -55,7 +55,7 @@ fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<
                 lied = true;
                 return vec![answer];
             }
-            // Before the lie it sometimes reports, truthfully, that it has no data.
+            // Before its lie, the puppet sometimes reports, truthfully, that it has no data.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
@@ -222,7 +222,7 @@ fn absurd_windows_and_reports_do_not_lift_the_rate() {
     }
 }
 
-/// Rates and idle timeouts at both ends of their ranges.
+/// Declared rate limits from one end of the range to the other.
 #[test]
 fn a_declared_rate_never_makes_a_server_send_above_its_own() {
     for rate_max_bps in [0, 1, 7, 999, 100_000, 5_000_000, RATE_BPS + 1, u64::MAX / 2, u64::MAX] {
@@ -233,7 +233,8 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
             (count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
         let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
-        // Two datagrams' time for bytes sent before the pacer knew the rate, and the few datagrams without data.
+        // The margins are the time of two datagrams, for bytes sent before the pacer knew the rate, and the few
+        // datagrams without data.
         let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
         let sent = talk.sent_bits();
         assert!(sent <= limit, "{rate_max_bps}: {sent} bits of at most {limit}");
@@ -271,7 +272,7 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
         talk.run_for(150, silent);
         let (then, datagrams) = (talk.sent_bits(), talk.world.server.sent_datagrams[&talk.from]);
         if !reports {
-            // Without any report, only the bytes before the first missing one are sent.
+            // A peer that never reports gets only the bytes sent before its first report is overdue.
             assert!(then <= RATE_BPS * 3 / 10, "{then} bits to a peer which has never reported");
         }
         talk.run_for(60_000, silent);
@@ -307,7 +308,7 @@ fn data(talk: &mut Talk, block_id: u32, esi: u32, info: BlockInfo, payload: &[u8
     talk.puppet.seal(Flags::default(), say, payload).unwrap()
 }
 
-/// Bytes of an encoding symbol of a block with several: application bytes and the secret of a proof.
+/// Bytes of an encoding symbol, if its block has several symbols: application bytes and the secret of a proof.
 const SYMBOL: usize = 1_420 + 4;
 
 fn block(k: u16, length_bytes: u32, end_of_stream: bool) -> BlockInfo {

@@ -87,11 +87,11 @@ pub struct Flow {
 const RUN_DATAGRAMS: u64 = 32;
 /// Bytes of the content; not a multiple of a symbol or block.
 const CONTENT_BYTES: usize = 65_521;
-/// Most bytes read in one step.
+/// Maximum number of bytes read in one step.
 const TAKEN_BYTES: usize = 1 << 20;
 /// Bytes of a full datagram including headers below it.
 const PACKET_BYTES: u64 = 1_500;
-/// Steps without a datagram of the sender after which a flow counts as stuck.
+/// A flow counts as stuck after this many steps without a datagram from the sender.
 const IDLE_TURNS_MAX: u32 = 1_000_000;
 
 impl Flow {
@@ -155,7 +155,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Bytes that were read, in order and equal to those written.
+    /// Number of bytes read, all in order and equal to the written ones.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.read

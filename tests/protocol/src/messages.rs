@@ -95,8 +95,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Longest time without a delivery while messages were handed over.
     pub longest_gap: Duration,
-    /// Time from the last hand-over until the peer had confirmed the end of the session, if the sender was to end it and the confirmation
-    /// was in time.
+    /// Time from the last hand-over until the peer had confirmed the end of the session. `None` if the sender was not
+    /// configured to end it, or the confirmation came too late.
     pub closed_after: Option<Duration>,
     /// Times from hand-over to delivery, sorted, µs.
     pub latencies_us: Vec<u32>,

@@ -19,7 +19,7 @@ use crate::Pair;
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
-    /// Greatest length of the streams.
+    /// Maximum length of a stream, bytes.
     bytes_max: u64,
     /// The profile of both ends.
     pub profile: Profile,
@@ -29,8 +29,8 @@ pub struct Scenario {
     simultaneous: bool,
 }
 
-/// Time limit of every transfer, including blackouts and slow readers, and senders at `Line` whose bursts exceed a queue of five packets
-/// with 60 % loss, so that in the end each block gets one symbol per round trip ([plan-5]).
+/// Time limit of a transfer. The worst case has blackouts, slow readers, and senders at `Line` whose bursts exceed a
+/// queue of five packets at 60 % loss: in the end each block gets one symbol per round trip ([plan-5]).
 const LIMIT: Duration = Duration::from_secs(4 * 3_600);
 
 fn pick<T: Copy>(random: &mut Pcg64Mcg, choices: &[T]) -> T {
@@ -106,7 +106,7 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
 /// Longest stream, in windows: with some configurations each window takes several round trips of a second.
 const WINDOWS_MAX: u64 = 2_000;
 
-/// Least bytes in flight that these configurations permit a sender.
+/// Lower bound of the bytes in flight that these configurations permit a sender.
 fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
     let buffers = sender.send_buffer_bytes.min(receiver.receive_memory_bytes);
     let symbols = u64::from(sender.symbol_size.min(receiver.symbol_size)) * 45;
@@ -134,7 +134,7 @@ impl Scenario {
         if profile == Profile::Modern {
             (client.0.security, server.0.security) = trust.security();
         }
-        // With encryption, each of two callers would have to be the responder.
+        // An encrypted handshake needs a responder, and in a simultaneous opening both ends are initiators.
         let open = profile == Profile::Classic || trust == Trust::Unsealed;
         let simultaneous = random.random_bool(0.05) && open;
         Self {

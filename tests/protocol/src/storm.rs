@@ -17,7 +17,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Pair;
 
-/// Time during which both ends open streams, and time limit after it for the open ones.
+/// Time during which both ends open streams. Afterwards [`LIMIT`] bounds the time until all streams have ended.
 const STORM: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(600);
 /// Time limit until both ends have closed.
@@ -109,7 +109,7 @@ impl StormScenario {
         Self { seed, random: random.clone(), habits, path, config }
     }
 
-    /// Runs the storm: every stream ends, every message does, and then the session.
+    /// Runs the storm: every stream and every message ends, and then the session.
     ///
     /// # Errors
     /// Fails with the first failed check.
@@ -361,7 +361,7 @@ impl Applications {
     }
 }
 
-/// Compares the lists of a session with its streams. An optimised build lacks the necessary data.
+/// Checks that the session's lists of streams agree with its streams. Only debug builds have the necessary data.
 fn check_lists(connection: &Connection) -> Result<()> {
     #[cfg(debug_assertions)]
     connection.check_lists().map_err(anyhow::Error::msg)?;

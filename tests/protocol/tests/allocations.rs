@@ -10,7 +10,7 @@ use dfcp_protocol_tests::{Flow, FlowConfig};
 /// Datagrams over which allocations are counted.
 const DATAGRAMS: u64 = 10_000;
 
-/// Datagrams before that: every table has reached its size, except for rare coincidences.
+/// Datagrams before counting starts: by then every table has reached its size, except for rare coincidences.
 const WARM_UP_DATAGRAMS: u64 = 100_000;
 
 /// Allocations (including growth) during a warmed-up flow, and blocks decoded in that time.
@@ -59,8 +59,8 @@ fn of_eight_streams_without_loss_there_are_none() {
     }
 }
 
-/// Eight writers that are far ahead need up to 1 MiB each at a time. The memory that they release exceeds the bounded memory for reuse by
-/// blocks.
+/// Eight writers that are far ahead need up to 1 MiB each at a time. The memory that they release exceeds the limit of
+/// memory kept for reuse by blocks.
 #[test]
 fn of_eight_streams_written_far_ahead_they_are_fewer_than_blocks() {
     let send_buffering = SendBuffering::Deep;

@@ -11,9 +11,9 @@ use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
-/// Time limit while the sender's estimate still covers the loss.
+/// Longest permitted gap in delivery, besides three round trips, if the sender's estimate can cover the loss.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Time limit for the circuit breaker, which observes for 3 s and tests for one.
+/// The same limit if the circuit breaker must act first, which observes for 3 s and tests for one.
 const BREAKER: Duration = Duration::from_secs(4);
 const BUFFER_PACKETS: usize = 50;
 /// Bytes of a full IP packet, and its application bytes.
@@ -23,8 +23,9 @@ const SYMBOL_BYTES: f64 = 1420.0;
 const MEASURED: Duration = Duration::from_secs(8);
 /// Least goodput after the drop, as a share of the path's capacity.
 const SHARE_MIN: f64 = 0.8;
-/// Least share in the first interval. A block of 256 symbols takes 2 s on the slowest path: of 48 starts there, two or three deliver a
-/// block in the second interval that others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
+/// Minimum share in the first interval. On the slowest path a block of 256 symbols takes 2 s: of 48 runs, two or three
+/// deliver a block in the second interval that the other runs deliver in the first (shares of 0.76 and 1.12 instead of
+/// 0.80 and 1.07).
 const FIRST_SHARE_MIN: f64 = 0.75;
 /// Least share for low-latency traffic, whose loss estimate decays slowly, so that it repairs too much during the measurement.
 const SHARE_MIN_LOW_LATENCY: f64 = 0.75;

@@ -98,7 +98,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
 
 #[test]
 fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
-    // One per second; the handshake meets the first of them.
+    // One stall per second; the first one delays the handshake.
     for stall_ms in [50, 300] {
         let stalls = MessagesConfig {
             stall: Duration::from_millis(stall_ms),

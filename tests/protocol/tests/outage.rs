@@ -37,7 +37,8 @@ fn an_automatic_rate_goes_on_after_an_outage() {
                 if (is_data || !only_data) && now >= begin && now < end { Vec::new() } else { vec![packet] }
             });
             pair.run(Time::from_s(120)).unwrap_or_else(|error| panic!("{rate_mbps} Mbit/s, {outage_ms} ms: {error:#}"));
-            // The outage, 1.5 times the transfer, and one second for its doubled waits.
+            // 1.5 times the duration of the transfer, plus twice the outage because waits between probes double, plus
+            // one second.
             let most = Duration::from_millis(BYTES * 8 / rate_mbps / 1_000 * 3 / 2 + 2 * outage_ms + 1_000);
             let took = last_data.get().since(Time::from_s(1));
             assert!(took < most, "{rate_mbps} Mbit/s, {outage_ms} ms, data alone: {only_data}: {took:?}");
@@ -45,7 +46,8 @@ fn an_automatic_rate_goes_on_after_an_outage() {
     }
 }
 
-/// The acceptor alone has answered when the way to it fails. Its half-open entry lasts as long as the proof is repeated (\[open-32\]).
+/// The path to the acceptor fails right after the acceptor's answer. Its half-open entry lasts as long as the proof is
+/// repeated (\[open-32\]).
 #[test]
 fn an_outage_behind_the_answer_to_the_syn_delays_the_connection_and_no_more() {
     for (outage_s, trust) in [5, 11, 20, 28].into_iter().flat_map(|s| Trust::ALL.map(|trust| (s, trust))) {
@@ -93,7 +95,7 @@ impl Silence {
         Pair::over(seed, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap()
     }
 
-    /// Seconds lost beyond the gap: delay of 16 s of delivery after it, compared with a path without a gap.
+    /// Seconds of delivery lost in addition to the gap: measured 16 s after the gap, at the rate of delivery before it.
     fn lost_beyond_the_gap(self, seed: u64) -> f64 {
         let began = Time::from_s(16) + Duration::from_micros(seed * 7_919_000 % 1_000_000);
         let ended = began + self.gap;

@@ -223,7 +223,7 @@ fn without_the_key_of_before_or_without_seals_silence_ends_the_session_as_ever()
     }
 }
 
-/// A session with traffic, or an idle one, asks no questions: an observer gets none to keep.
+/// A session asks no questions while its peer answers, with traffic or idle: an observer gets none to keep.
 #[test]
 fn a_peer_that_is_there_is_never_asked() {
     for trust in SEALED {
@@ -449,7 +449,8 @@ fn tickets_and_acknowledgements_that_are_lost_are_told_again() {
     }
 }
 
-/// Time window in which a lost session is not noticed at once: before the ticket has arrived, a fifth of a second plus half a round trip.
+/// While its ticket has not arrived, the loss of a session is noticed only by the idle timeout: in the first fifth of a
+/// second plus half a round trip.
 #[test]
 fn a_session_that_is_lost_before_its_ticket_came_ends_by_silence() {
     for (age_ms, expected) in [(150, ConnectionError::TimedOut), (250, ConnectionError::PeerLostSession)] {

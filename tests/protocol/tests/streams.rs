@@ -144,8 +144,8 @@ fn streams_deliver_both_ways_however_much_is_lost() {
 /// and IP.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28 + 4 + 16 + 28;
 
-/// Data of 1000 new streams is read after a one-way delay plus the transmission time of it and of earlier bytes at the session's rate. With
-/// a round trip before the data, none would have arrived by then.
+/// Data of 1000 new streams is read after a one-way delay, plus the transmission time of this data and of earlier bytes
+/// at the session's rate. If a round trip preceded the data, none would have arrived by then.
 #[test]
 fn a_thousand_streams_open_without_a_round_trip() {
     const STREAMS: u64 = 1_000;
@@ -406,7 +406,7 @@ fn no_byte_waits_longer_than_three_datagrams_for_a_stream_whose_datagrams_are_lo
         let [without, with] = [false, true].map(|drops| beside_a_lost_stream(drops, writing));
         assert!(without.read_of_first > 100_000 && with.read_of_first == 0, "{}", with.read_of_first);
         let [before, meanwhile] = [&without, &with].map(|it| {
-            // One more second, because bytes waiting for repair still do so when datagrams arrive again.
+            // One second more, because bytes that wait for repair still wait when datagrams arrive again.
             it.progress.longest_delay(it.two_s.start..it.two_s.end + Duration::from_secs(1))
         });
         assert!(meanwhile <= before + 3 * datagram_time, "{writing:?}: {before:?} without, {meanwhile:?} with losses");
@@ -496,7 +496,7 @@ fn the_session_closes_when_its_streams_are_done() {
         let mut streams = Streams::open_between(14, 0.2, &client, &server);
         streams.client_opens(StreamKind::OneWay, 500_000).unwrap();
         streams.work();
-        // Requested at once, and true after the stream is done.
+        // The end of the session is requested now, and takes effect when the stream is done.
         let now = streams.pair.now;
         streams.client_connection().streams().finish(now, StreamId::FIRST);
         assert_eq!(streams.client_opens(StreamKind::OneWay, 1), Err(StreamError::Ended));

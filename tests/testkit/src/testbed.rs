@@ -13,7 +13,8 @@ use crate::node::Node;
 use crate::path::{DelayLine, Links, LinksConfig, Path};
 use crate::pattern::Pattern;
 
-/// Most steps at one instant; more mean that a due timer is never handled, which would be a busy loop in a real program.
+/// Maximum steps at one instant. More steps mean that a due timer is never handled, which would be a busy loop in a
+/// real program.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
 
 /// Default one-way delay of a [`DelayLine`].

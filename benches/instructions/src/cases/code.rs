@@ -100,8 +100,8 @@ fn repair(k: usize, together: usize, repetitions: u64) -> Result<()> {
     })
 }
 
-/// Decodes blocks, each without `lost` (varying) source symbols and with repair symbols until it is complete. A single decoder is reused,
-/// as in a connection.
+/// Decodes blocks. Each block lacks `lost` source symbols, different ones each time, and gets repair symbols until it
+/// is complete. A single decoder is reused, as in a connection.
 fn decode(k: usize, lost: usize, repetitions: u64) -> Result<()> {
     let encoder = encoder(k)?;
     let repairs_max = lost + 8;
@@ -113,7 +113,7 @@ fn decode(k: usize, lost: usize, repetitions: u64) -> Result<()> {
     let mut decoder = Decoder::new(Kernel::detect(), shape);
     let mut one = |repetition: u64, memory: Vec<u8>| {
         decoder.restart(shape, memory);
-        // Lost symbols are spread evenly, with another first one in each block.
+        // Lost symbols are spread evenly, from a different first symbol in each block.
         let is_lost = |esi: usize| esi < k && ((esi + repetition as usize) * lost) % k < lost;
         for (esi, symbol) in symbols.chunks_exact(SYMBOL_BYTES).enumerate().filter(|(esi, _)| !is_lost(*esi)) {
             decoder.push(esi as u32, symbol)?;

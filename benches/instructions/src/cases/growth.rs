@@ -142,7 +142,7 @@ fn byte(scene: &mut Scene, stream: StreamId, block_id: u32, end_of_stream: bool)
     scene.say(&Segment::Data(Data { stream, block_id, esi: 0, block, fragment: Fragment::WHOLE }), &[7])
 }
 
-/// Counts bytes on one stream, each read at once.
+/// Counts the cost of one-byte blocks on one stream, each read at once.
 fn bytes_of_one(scene: &mut Scene, count: u64) -> Result<()> {
     let stream = theirs(StreamKind::OneWay, 0)?;
     counted(|| {

@@ -9,8 +9,8 @@ use super::{Case, counted};
 /// Datagrams before the counted ones, until the loss estimate and allocations have settled.
 const WARM_UP_DATAGRAMS: u64 = 4_000;
 const DATAGRAMS: u64 = 3_000;
-/// Number of runs averaged for a case with losses: the lost symbols decide how often a block is solved twice, and one run of eight costs
-/// half as much again as the others.
+/// Number of runs averaged for a case with losses. The lost symbols decide how often a block is solved twice, and one
+/// run in eight costs half as much again as the other runs.
 const SEEDS: u64 = 8;
 
 /// Parts of a flow, by functions of [`Flow`].

@@ -51,8 +51,8 @@ pub(crate) enum Setting {
     /// Defaults: CUBIC, MTU discovery, GSO, windows for 100 ms at 100 Mbit/s, rustls's choice of a cipher (AES-256-GCM), and the system's
     /// socket buffers.
     Default,
-    /// Windows that never limit, with this number of bytes unacknowledged; only the cipher that DFCP and bare UDP use as well; socket
-    /// buffers as DFCP's.
+    /// Windows too large to limit a flow, and a send buffer of this many unacknowledged bytes; only the cipher that
+    /// DFCP and bare UDP also use; socket buffers as large as DFCP's.
     Tuned { send_buffer_bytes: u32 },
 }
 

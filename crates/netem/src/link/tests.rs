@@ -159,7 +159,7 @@ fn lost_packets_use_the_link() {
 
 #[test]
 fn blackouts_swallow_what_leaves_within_them() {
-    // Sent until 1, 2, 3, 4, 5, 6 ms. Dark from 2 (included) to 4 ms (excluded) and from 5 to 5.5 ms.
+    // Transmissions end at 1, 2, 3, 4, 5 and 6 ms. Dark from 2 (included) to 4 ms (excluded), and from 5 to 5.5 ms.
     let config = LinkConfig::default()
         .with_rate_bps(8_000_000)
         .with_delay(MS)
@@ -238,7 +238,7 @@ fn corruption_flips_one_bit_of_each_copy() {
 
 #[test]
 fn the_rate_changes_in_the_middle_of_a_packet() {
-    // 1 ms of #0 at 8 Mbit/s; half way the rate halves: 1 ms for the rest, then 2 ms for #1.
+    // #0 takes 1 ms at 8 Mbit/s. Half way, the rate halves: the rest of #0 takes 1 ms, and then #1 takes 2 ms.
     let mut link = Link::new(LinkConfig::default().with_rate_bps(8_000_000), 0).unwrap();
     link.push(Time::ZERO, numbered(0, 1000));
     link.push(Time::ZERO, numbered(1, 1000));

@@ -1,6 +1,6 @@
-//! Controlled delay (CoDel, RFC 8289): drops from the head of one queue once its sojourn time has been too long for an interval. If
-//! enabled, ECN-capable packets are marked instead, by the rules of Linux (`codel_dequeue`): a mark sends the packet, so that of several
-//! overdue signals one is given per packet.
+//! Controlled delay (CoDel, RFC 8289): drops from the head of one queue once its sojourn time has been too long for an
+//! interval. If enabled, ECN-capable packets are marked instead, by the rules of Linux (`codel_dequeue`). A marked
+//! packet is sent, so each packet gives at most one of several overdue signals.
 
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ pub(super) struct Params {
     pub(super) ce_threshold: Option<Duration>,
 }
 
-/// Queue under service in `slot`, whose packets are tagged with their arrival. With at most `largest_bytes` left behind the current packet
-/// (the size of the largest packet) it is left alone, so dropping never empties it.
+/// Queue under service in `slot`, whose packets are tagged with their arrival. CoDel drops nothing while at most
+/// `largest_bytes` (the size of the largest packet) remain behind the current packet, so dropping never empties the
+/// queue.
 pub(super) struct Served<'a, P> {
     pub(super) backlog: &'a mut Backlog<P, Time>,
     pub(super) slot: usize,
@@ -138,8 +139,8 @@ fn drop_taken<P>(taken: Taken<P>, on_drop: &mut impl FnMut(P, DropCause)) {
     }
 }
 
-/// Time of the next drop: an interval divided by √count later. A loss-controlled sender's throughput follows the inverse square root of its
-/// loss rate, so this lowers it linearly.
+/// Time of the next drop: an interval divided by √count later. A loss-controlled sender's throughput follows the
+/// inverse square root of its loss rate, so this spacing lowers the throughput linearly.
 fn control_law(time: Time, interval: Duration, count: u32) -> Time {
     // The square root is correctly rounded on every platform, so results are reproducible.
     time + Duration::from_nanos((duration_ns(interval) as f64 / f64::from(count.max(1)).sqrt()) as u64)

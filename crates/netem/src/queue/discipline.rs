@@ -127,7 +127,8 @@ pub enum RedUnit {
     /// Thresholds in packets; drop probabilities are independent of size.
     #[default]
     Packets,
-    /// Thresholds in bytes; the drop probability is proportional to size, and as stated for `mean_packet_bytes`.
+    /// Thresholds in bytes. The drop probability is proportional to packet size; a packet of `mean_packet_bytes` has
+    /// the configured probability.
     Bytes,
 }
 
@@ -150,7 +151,8 @@ pub struct Red {
     pub mean_packet_bytes: u32,
     /// Mark ECN-capable packets instead of dropping them early. A full queue still drops.
     pub ecn: bool,
-    /// With `ecn`: drop instead of marking from `max_threshold` on (RFC 3168, section 7). Off, packets are marked, as in Linux.
+    /// With `ecn`: drop instead of marking from `max_threshold` on (RFC 3168, section 7). If false, packets are marked
+    /// there, as in Linux.
     pub hard_drop: bool,
     /// With `ecn`: never drop early packets that are not ECN-capable (`nodrop` of Linux).
     pub no_drop: bool,
@@ -242,12 +244,12 @@ fn checked_weights(weights: &[u16]) -> Result<(), ConfigError> {
     weights.iter().try_for_each(|&weight| checked_range("a flow's weight", weight.into(), 1, u16::MAX.into()))
 }
 
-/// Queue of a flow in per-flow disciplines.
+/// Returns the index of a flow's queue, in per-flow disciplines.
 pub(super) fn flow_slot(flow: u64) -> usize {
     (flow % FLOWS_MAX as u64) as usize
 }
 
-/// Queue of a flow by hash; `slots` is above zero.
+/// Returns the index of a flow's queue by hash; `slots` is above zero.
 pub(super) fn hash_slot(flow: u64, key: u64, slots: u32) -> usize {
     ((u128::from(mix(flow ^ key)) * u128::from(slots)) >> 64) as usize
 }

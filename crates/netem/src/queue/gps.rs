@@ -1,11 +1,11 @@
 //! Generalised processor sharing: the ideal fluid server that weighted fair queueing follows.
 //!
-//! All flows with work are served at the same time, at rates in proportion to their weights. Virtual time V runs at
-//! C / Σ weights of the flows that have work *in this fluid system* (A. Parekh and R. Gallager, "A Generalized Processor
-//! Sharing Approach to Flow Control", IEEE/ACM Transactions on Networking 1(3), 1993), so it bends whenever one of them
-//! runs dry, which may be long before or after its last packet has left the real link. A packet of L bits which a flow of
-//! weight w offers at virtual time V starts at S = max(V, finish of its predecessor) and finishes at F = S + L/w; F does
-//! not depend on what comes later, which is what makes the order of finishing computable at arrival.
+//! All flows with work are served at the same time, at rates in proportion to their weights. Virtual time V runs at C /
+//! Σ weights of the flows that have work *in this fluid system* (A. Parekh and R. Gallager, "A Generalized Processor
+//! Sharing Approach to Flow Control", IEEE/ACM Transactions on Networking 1(3), 1993). Its speed changes whenever one
+//! of these flows runs dry, which may be long before or after its last packet has left the real link. A packet of L
+//! bits that a flow of weight w offers at virtual time V starts at S = max(V, finish of its predecessor) and finishes
+//! at F = S + L/w. F does not depend on later packets, so the order of finishing is computable at arrival.
 
 use std::num::NonZeroU64;
 
@@ -15,8 +15,9 @@ use super::discipline::weight_of;
 use super::heap::SlotHeap;
 use super::make_slot;
 
-/// Fractional bits of virtual time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond; virtual time in 2⁻¹⁶ of
-/// that per unit of weight. All is integer, equal claims give equal tags, and 128 bits last for centuries.
+/// Fractional bits of virtual time. Work is counted in bit·ns/s: a rate of R bit/s does R units per nanosecond. Virtual
+/// time is counted in 2⁻¹⁶ units of work per unit of weight. All numbers are integers, so equal claims give equal tags,
+/// and 128 bits last for centuries.
 const FRACTION_BITS: u32 = 16;
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
@@ -33,7 +34,7 @@ pub(super) struct Gps {
     virtual_time: Tag,
     /// Finish tag of each flow's last packet.
     finishes: Vec<Tag>,
-    /// Flows with fluid work, ordered by its end.
+    /// Flows with work in the fluid system, ordered by the virtual time at which it ends.
     busy: SlotHeap<Tag>,
     busy_weight: u128,
 }

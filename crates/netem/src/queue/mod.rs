@@ -5,12 +5,12 @@
 //!
 //! * a packet that finds the transmitter idle goes through [`pass`](Queue::pass), any other through
 //!   [`push`](Queue::push);
-//! * whenever the transmitter has sent a packet, [`pop`](Queue::pop) says which comes next, and `None` that it is idle
-//!   from then on.
+//! * whenever the transmitter has sent a packet, [`pop`](Queue::pop) returns the next one, or `None` if the transmitter
+//!   becomes idle.
 //!
 //! Cost of a packet, dropped or not: O(1) for DropTail and RED, O(log flows) for the others, given a quantum no smaller
-//! than the largest packet. In steady state nothing is allocated. The exception is SFQ's perturbation, which moves all that
-//! waits.
+//! than the largest packet. In steady state nothing is allocated, except by SFQ's perturbation, which moves all queued
+//! packets.
 //!
 //! ```
 //! use dfcp_netem::{Datagram, Discipline, Drr, Queue, QueueLimit};
@@ -204,7 +204,8 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Packets in the queue of `flow`, possibly shared by hashing; `None` if all flows share one queue.
+    /// Number of packets in the queue of `flow`, which flows with equal hashes may share; `None` if all flows share one
+    /// queue.
     #[must_use]
     pub fn flow_len(&self, flow: u64) -> Option<usize> {
         match &self.scheduler {
@@ -228,7 +229,7 @@ impl<P: Packet> Queue<P> {
     }
 }
 
-/// State of a slot, in a table that grows to the highest one used.
+/// Returns the state of a slot. The table grows to the highest slot used.
 fn make_slot<T: Clone + Default>(table: &mut Vec<T>, slot: usize) -> &mut T {
     if slot >= table.len() {
         table.resize(slot + 1, T::default());

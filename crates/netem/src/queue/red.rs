@@ -1,10 +1,11 @@
 //! Random early detection.
 //!
 //! S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on
-//! Networking 1(4), 1993: one first-in-first-out queue which drops arriving packets with a probability that grows with a
-//! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the next
-//! one is uniform over 1 to 1/p − 1 (the figure counts the packet in hand before it divides, so 1/p itself is not reached).
-//! If told to, it marks packets whose ends see that instead of dropping them, with the choices of Linux (`red_enqueue`).
+//! Networking 1(4), 1993: one first-in-first-out queue that drops arriving packets with a probability that grows with a
+//! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the
+//! next one is uniform over 1 to 1/p − 1 (the figure counts the current packet before it divides, so 1/p itself is not
+//! reached). If configured, ECN-capable packets are marked instead of dropped, with the options of Linux
+//! (`red_enqueue`).
 
 use std::num::NonZeroU64;
 

@@ -178,8 +178,8 @@ pub(super) fn numbers(items: &[Item]) -> Vec<usize> {
     items.iter().map(|item| item.number).collect()
 }
 
-/// Widest difference between two backlogged flows (slots of the weights) during a drain: bytes sent per unit of weight over any interval,
-/// in bytes times both weights.
+/// Returns the widest difference between two backlogged flows during a drain: bytes sent per unit of weight, over any
+/// interval. The result is a fraction: the difference times both weights, and the product of the weights.
 pub(super) fn widest_gap(items: &[Item], weights: &[u16]) -> (i64, i64) {
     let flows = weights.len();
     let mut left = vec![0usize; flows];

@@ -161,7 +161,7 @@ impl Pair {
             path,
             unread,
         };
-        pair.write(1_000); // cut again after the handshake
+        pair.write(1_000); // truncated again after the handshake
         let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
         let window = (window_blocks, memory_bytes);
         pair.sender.establish(now, &pair.sender_path, (agreed, usize::MAX), window);
@@ -202,7 +202,7 @@ impl Pair {
             self.received += 1;
             self.reports_left = 3;
             self.highest = self.highest.max(Some(number));
-            // A symbol without room at the receiver is as good as lost.
+            // Count a symbol without room at the receiver as lost.
             let pushed = self.receiver.push(&symbol, &payload);
             assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }

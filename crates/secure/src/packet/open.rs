@@ -8,8 +8,8 @@ use thiserror::Error;
 use super::{Chain, Cipher, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Datagrams into an epoch after which the previous epoch's key is wiped: four times the replay window, which refuses older numbers in any
-/// case.
+/// Number of datagrams of a new epoch after which the previous epoch's key is wiped. It is four times the replay
+/// window, which already refuses such old numbers.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
 /// Reason for which a datagram could not be opened.
@@ -18,13 +18,13 @@ pub enum OpenError {
     /// The datagram is too short for a tag.
     #[error("a sealed datagram of {0} bytes is too short for its tag")]
     TooShort(usize),
-    /// The number belongs to an epoch without a key: long past, or beyond the next one.
+    /// The number belongs to an epoch without a key: long past, or after the next one.
     #[error("datagram number {0} belongs to a key epoch which is out of reach")]
     EpochOutOfReach(u64),
     /// The tag is wrong: the datagram is forged, damaged, or of another connection.
     #[error("the datagram's authentication tag does not fit")]
     Forged,
-    /// The limit of forgeries is reached: a further one would have a chance.
+    /// The limit of forgeries is reached: the next forgery might succeed.
     #[error("too many forged datagrams; the connection must end")]
     ForgeryLimit,
 }
@@ -107,7 +107,8 @@ impl OpenKeys {
         }
     }
 
-    /// Advances to the epoch of an opened datagram, and drops the keys of a past one. Only for opened datagrams.
+    /// Advances to the epoch of an opened datagram, and wipes the previous epoch's key when its time is over. Never
+    /// called for forged datagrams.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
             let next = self.next.take().unwrap_or_else(|| self.chain.next_key());

@@ -9,7 +9,7 @@ use super::{Cipher, EpochKey, OpenError, Secret, TAG_BYTES, epoch_of};
 use crate::role::{Direction, Role};
 use crate::schedule;
 
-/// Number of epochs whose secrets are kept: those within 2³¹ datagrams of the highest number, on either side, and as many again.
+/// Number of epochs whose secrets are kept: twice the 16 epochs that lie within 2³¹ datagrams of the highest number.
 const EPOCHS_KEPT: usize = 32;
 
 /// Keys that open the recorded datagrams of one direction of a connection.
@@ -23,9 +23,9 @@ pub struct RecordedKeys {
     /// Secrets of consecutive epochs, from `first_epoch` on.
     secrets: VecDeque<Secret>,
     first_epoch: u64,
-    /// Key that was used last, with its epoch: neighbours in a capture share it.
+    /// Key that was used last, and its epoch. Datagrams next to each other in a capture usually share it.
     latest: Option<(u64, EpochKey)>,
-    /// Highest number that was opened, near which others are expected.
+    /// Highest opened number. The numbers of further datagrams are expected near it.
     highest: u64,
 }
 

@@ -19,7 +19,7 @@ pub enum SealError {
         /// Lowest permitted number.
         least: u64,
     },
-    /// A whole epoch has no datagram: the peer could not follow.
+    /// The number skips a whole key epoch, so the peer could not follow.
     #[error("datagram number {0} skips a key epoch")]
     EpochSkipped(u64),
     /// Header, plaintext and tag exceed [`SEALED_BYTES_MAX`].

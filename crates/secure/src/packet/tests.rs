@@ -116,7 +116,7 @@ fn a_number_going_back_is_refused_by_the_sealing_side() {
     seal.seal(EPOCH + 1, &HEADER, &mut buffer, &mut tag).unwrap();
 }
 
-/// The last number of all, reached by setting the epoch, since a sender cannot get there.
+/// The highest possible number. The test sets the epoch directly, since no sender gets that far.
 #[test]
 fn numbers_end_without_overflow() {
     let (mut seal, mut opens) = pair(Cipher::ChaCha20Poly1305);

@@ -84,7 +84,8 @@ impl Iterator for Marks<'_> {
 pub struct EcnCounts {
     /// Datagrams that arrived with CE: marked by a queue on the path.
     pub ce: u32,
-    /// Datagrams that arrived with ECT(0) or ECT(1). Fewer than were sent so, less those with CE, show that the path clears the field.
+    /// Datagrams that arrived with ECT(0) or ECT(1). The path clears the field if `ect` and `ce` together are below the
+    /// number of datagrams sent with ECT.
     pub ect: u32,
 }
 

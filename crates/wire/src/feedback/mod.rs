@@ -17,7 +17,7 @@ use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamLimits};
 use record::{limits_to_bytes, read_limits};
 
-/// Fixed part of a feedback payload. Every number counts the direction that the report describes.
+/// Fixed part of a feedback payload. All counts refer to the direction that the report describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Highest datagram number (S3) seen.

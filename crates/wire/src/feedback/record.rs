@@ -39,8 +39,9 @@ pub struct StreamState {
     pub kib_read: u32,
     /// XOR of the decoding proofs of all blocks before the first incomplete one; 0 in connections without proofs.
     pub proof_cumulative: u32,
-    /// XOR of the proofs of the blocks that the list reports as complete; 0 in connections without proofs. The fitting entries are known
-    /// only after writing: [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed).
+    /// XOR of the proofs of the blocks that the list reports as complete; 0 in connections without proofs. Set by
+    /// [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed) after the list is written,
+    /// when the entries that fit are known.
     pub proof_listed: u32,
 }
 
@@ -72,8 +73,8 @@ impl StreamState {
 pub enum Record<'a> {
     /// State of a stream, and of its blocks from the first incomplete one on.
     Stream(StreamState, Runs<'a>),
-    /// First index of each kind of stream, opened by the report's receiver, of which nothing has arrived: the streams from there on are
-    /// empty.
+    /// For each kind of stream opened by the report's receiver: index of the first stream of which nothing has arrived.
+    /// Nothing of any later stream has arrived either.
     Unseen(StreamLimits),
     /// Receiver's clock at the arrival of the highest datagram, µs modulo 2³². Belongs to the feature
     /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), as do [`Marks`](Self::Marks).

@@ -37,7 +37,7 @@ pub(super) struct RunWriter<'a> {
     writer: Writer<'a>,
     /// Kind bits of the last entry if it is a run, which may grow.
     last_run: Option<u8>,
-    /// An entry was omitted: a later one would be read as another block's.
+    /// Set once an entry was omitted: a reader would attribute any later entry to the wrong block.
     cut: bool,
 }
 
@@ -63,7 +63,8 @@ impl<'a> RunWriter<'a> {
         complete
     }
 
-    /// Appends an entry of bytes after its one-byte length: the symbols of a message. False as for [`push`](Self::push).
+    /// Appends the symbols of a message: a one-byte length, then the bytes. Returns false in the same cases as
+    /// [`push`](Self::push).
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> bool {
         let complete = !self.cut && self.writer.left() > bytes.len() && {
             self.last_run = None;

@@ -59,7 +59,7 @@ impl<'a> ReportWriter<'a> {
             return None;
         }
         let (head, list) = room.split_first_chunk_mut::<STREAM_HEAD_BYTES>()?;
-        // The record's length field ends there, far above any datagram.
+        // Limit of the record's 16-bit length field, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - STREAM_STATE_BYTES);
         let list = RunWriter::new(list.get_mut(..list_end)?);
         let [kind, high, low, place @ ..] = head;
@@ -74,8 +74,8 @@ impl<'a> ReportWriter<'a> {
         self.put_record(UNSEEN, &limits_to_bytes(first_unseen))
     }
 
-    /// Appends the receiver's clock at the arrival of the highest datagram, µs. At most one per report, as for each of the following.
-    /// `false`, without effect, if there is no room.
+    /// Appends the receiver's clock at the arrival of the highest datagram, µs. At most one per report, as for every
+    /// type of record below. `false`, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn arrival_clock(&mut self, clock_us: u32) -> bool {
         self.put_record(ARRIVAL_CLOCK, &clock_us.to_be_bytes())
@@ -127,7 +127,7 @@ impl<'a> ReportWriter<'a> {
     pub fn messages(&mut self, first_id: u32) -> Option<MessagesRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
         let (head, list) = room.split_first_chunk_mut::<{ RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES }>()?;
-        // The record's length field ends there, far above any datagram.
+        // Limit of the record's 16-bit length field, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - MESSAGES_HEAD_BYTES);
         let list = list.get_mut(..list_end).filter(|list| !list.is_empty())?;
         // Length and proof are known only at the end.
@@ -174,8 +174,9 @@ impl StreamRecordWriter<'_> {
         self.list.push(run)
     }
 
-    /// Sets the record's [`proof_listed`](StreamState::proof_listed) once the list is complete: the proofs of those complete blocks, each
-    /// pushed as a separate run, for which [`push`](Self::push) returned true.
+    /// Sets the record's [`proof_listed`](StreamState::proof_listed) once the list is complete: the XOR of the proofs
+    /// of the complete blocks for which [`push`](Self::push) returned true. The caller must push each of these blocks
+    /// as a run of its own.
     pub const fn set_proof_listed(&mut self, proof_listed: u32) {
         let [.., a, b, c, d] = &mut *self.head;
         [*a, *b, *c, *d] = proof_listed.to_be_bytes();

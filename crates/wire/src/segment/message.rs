@@ -35,7 +35,8 @@ pub enum Coverage {
 /// Shape of a message, equal in all of its own segments. Encoding clamps values out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageInfo {
-    /// Number of source symbols, 1 to [`BlockInfo::K_MAX`], at most its bytes; an empty message has one symbol.
+    /// Number of source symbols, 1 to [`BlockInfo::K_MAX`], at most the message's length in bytes; an empty message has
+    /// one symbol.
     pub k: u16,
     /// Length of the message, 0 to [`MESSAGE_BYTES_MAX`].
     pub length_bytes: u32,

@@ -61,7 +61,7 @@ struct Fields {
     block_id: u32,
     s1: u32,
     s2: u32,
-    /// Stream of the segment; [`StreamId::FIRST`] also without one: neither has an id on the wire.
+    /// Stream of the segment; [`StreamId::FIRST`] also for segments without a stream. Neither has an id on the wire.
     stream: StreamId,
 }
 

@@ -162,7 +162,7 @@ impl fmt::Display for Lie {
 pub struct Drawn {
     /// Name of the lie.
     pub lie: String,
-    /// Rate of the sender for the credit.
+    /// Sender's rate that determines its credit, bit/s.
     pub rate_bps: u64,
     /// IP bytes sent by the sender.
     pub drawn_bytes: u64,
@@ -183,7 +183,7 @@ impl Drawn {
         self.drawn_bytes.saturating_sub(self.proven_bytes * 9 / 2)
     }
 
-    /// Bytes beyond the proven ones, in seconds of the rate.
+    /// Returns [`beyond_bytes`](Self::beyond_bytes) as seconds at the sender's rate.
     #[must_use]
     pub fn beyond_s(&self) -> f64 {
         self.beyond_bytes() as f64 * 8.0 / self.rate_bps as f64
@@ -354,7 +354,7 @@ impl Liar {
             Lie::OneBlock if self.proven_at.is_none_or(|at| talk.world.now.since(at) >= Duration::from_secs(2)) => {
                 self.prove_oldest(talk.world.now, 1.0);
             }
-            // Each block with enough symbols, if the claim were true.
+            // Prove each block that would have enough symbols if the claimed loss were true.
             Lie::LongBlocks if !self.has_settled_at_long_blocks(talk) => {
                 while self.prove_oldest(talk.world.now, self.lie.arrived()) {}
             }
@@ -404,7 +404,8 @@ impl Liar {
         talk.puppet.report(&state, &report, &runs)
     }
 
-    /// Report of a number that was surely sent, if none was skipped: below the number of datagrams in two seconds of the rate.
+    /// Makes a report of a low guessed number, below the number of datagrams in two seconds at the sender's rate.
+    /// Unless the sender skips numbers, this one was surely sent.
     fn blind(&mut self, talk: &mut Talk) -> Result<Vec<u8>> {
         self.blind_highest += (self.rate_bps / 5_000_000).max(1) as u32;
         let report = Report {

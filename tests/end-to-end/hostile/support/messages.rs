@@ -54,7 +54,7 @@ pub enum Attack {
     UnfinishedSmall,
     /// Repair symbols over two messages each, which never arrive.
     GroupsSmall,
-    /// Numbers far ahead, and ids with them: each makes room for all remembered ones.
+    /// Datagram numbers and message ids that jump ahead by 20 000: each datagram replaces all remembered ids.
     Leaps,
     /// One datagram, repeated.
     Replayed,
@@ -62,7 +62,7 @@ pub enum Attack {
     Old,
     /// A lifetime of one microsecond, by a clock that runs backwards. (A lifetime of zero is refused unread.)
     NoLifetime,
-    /// A lifetime of years, and an age of as much.
+    /// The longest lifetime except an unlimited one, 71 minutes, and an age of nearly as much.
     Years,
     /// Ids far ahead of any that can have been sent.
     FarAhead,
@@ -318,7 +318,7 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::NoLifetime => {
             Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
         }
-        // The longest ones, except unlimited ones.
+        // The longest lifetime and age, except the value for unlimited.
         Attack::Years => {
             Message { age_us: Message::LIFETIME_UNLIMITED - 2, lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest }
         }

@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Measures the CPU time, and the time elapsed for the session.
+/// Measures the CPU time, and the virtual time of the session.
 fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
     let streams = StreamLimits { bidirectional: 0, one_way: args.count };
     let config = Config { rate: Rate::Fixed { rate_bps: 1_000_000_000 }, streams, ..sealed() };

@@ -59,9 +59,9 @@ impl Bench {
     }
 }
 
-/// The waiting time is above target from 1000 ms on, so the first drop is at 1100. The next is due 100 ms later, at 1200,
-/// and from then on 100/√2, 100/√3, ... after the time the last was due: 1270.7, 1328.4, 1378.4, 1423.2; packets are
-/// looked at once a millisecond.
+/// The waiting time is above the target from 1000 ms on, so the first drop is due at 1100 ms, and the second 100 ms
+/// later, at 1200. Each further drop is due 100/√2, 100/√3, ... ms after the previous due time: 1270.7, 1328.4, 1378.4,
+/// 1423.2. The queue is served once per millisecond.
 #[test]
 fn drops_follow_the_control_law() {
     let mut bench = Bench::default();
@@ -102,8 +102,8 @@ fn the_last_packets_are_left_alone() {
     assert_eq!(bench.pop(3000, 900, 0), None);
 }
 
-/// Five drops are counted until the waiting time falls. When it is above target again soon after, drops go on at the rate
-/// of 5 − 1 = 4 per √: 50 ms apart at first. After a long rest they start anew.
+/// Five drops occur before the waiting time falls. If it exceeds the target again soon, drops resume with a count of 5
+/// − 1 = 4, at first 100/√4 = 50 ms apart. After a long rest they are 100 ms apart again.
 #[test]
 fn a_rate_of_drops_is_remembered_for_a_while() {
     for (rest_until_ms, second_gap_ms) in [(1400, 50), (4000, 100)] {
@@ -151,8 +151,8 @@ fn marks_follow_the_control_law_in_place_of_drops() {
     assert_eq!((off.marks_ms, off.drops_ms), (vec![], vec![1100, 1200, 1271, 1329, 1379, 1424]));
 }
 
-/// A late dequeue finds several marks due; a marked packet is sent, so each packet gets one (`goto end` of `codel_dequeue`). Drops catch up
-/// at once: see above.
+/// A late dequeue finds several marks due. A marked packet is sent, so each packet gets one mark (`goto end` of
+/// `codel_dequeue`). Drops catch up at once: see `overdue_drops_are_made_up_for`.
 #[test]
 fn overdue_marks_are_given_one_to_a_packet() {
     let mut bench = marking(Ecn::Ect0);

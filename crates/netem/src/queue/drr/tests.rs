@@ -38,7 +38,8 @@ fn a_packet_above_the_quantum_waits_for_the_next_round() {
     assert_eq!(numbers(&drain(&mut queue)), [2, 0, 1, 3, 4]);
 }
 
-/// Quantum 100, weights 2 and 1 (and 1 beyond the list), packets of 100: two of flow 0 for one of each other.
+/// Quantum 100, weights 2 and 1 (and 1 beyond the list), packets of 100 bytes: flow 0 sends two packets for each packet
+/// of another flow.
 #[test]
 fn weights_multiply_the_quantum() {
     let mut queue = drr(100, &[2, 1]);

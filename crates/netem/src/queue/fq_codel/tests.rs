@@ -88,7 +88,7 @@ fn a_batch_bounds_what_is_dropped_at_once() {
     assert_eq!(fill(&mut queue, &[(0, 100); 10]), [0, 1]);
 }
 
-/// The arriving packet counts: alone in the longest queue, it is the head itself.
+/// The arriving packet counts as queued. Alone in the longest queue, it is the head, and is dropped.
 #[test]
 fn the_arriving_packet_may_be_the_one() {
     let mut queue = queue(Discipline::FqCodel(FqCodel::default()), QueueLimit::packets(2));

@@ -18,7 +18,7 @@ fn item(size_bytes: u32) -> Item {
 
 /// Fate of a packet that arrives at this average: the cause of its drop, or its codepoint.
 fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, DropCause> {
-    // The packet in hand is the one which the probability of 1 means.
+    // With a maximum probability of 1, this packet is certain to signal congestion just below the upper threshold.
     let mut red = red(Red { weight: FROZEN, max_probability: 1.0, ..config });
     (red.average, red.idle_since) = (average, None);
     let mut dropped = None;
@@ -58,7 +58,8 @@ fn the_probability_is_the_papers() {
     assert_eq!(probability(Red { gentle: false, ..gentle }, 15.0), None);
 }
 
-/// At p_b = 1/20 the paper spreads drops: the packets from one to the next are uniform over 1 to 19, mean 10.
+/// At p_b = 1/20 the paper spreads drops: the distance from one drop to the next is uniform over 1 to 19 packets, mean
+/// 10.
 #[test]
 fn drops_at_a_fixed_average_are_spread_evenly() {
     let mut red = red(Red { weight: FROZEN, ..Red::default() });
@@ -69,7 +70,7 @@ fn drops_at_a_fixed_average_are_spread_evenly() {
         gap += 1;
         if push(&mut red, 0, 1000, UNLIMITED).is_some() {
             drops += 1;
-            // The very first also counts the packet that found the average above the threshold.
+            // The gap before the first drop also counts the packet that found the average above the threshold.
             if drops > 1 {
                 gaps[gap] += 1;
             }
@@ -152,7 +153,8 @@ fn powers_are_those_of_the_library() {
 }
 
 proptest! {
-    /// Early drops occur at or above the lower threshold only, and always at the end of the range; drops below it come from the limit.
+    /// Early drops occur only if the average is at or above the lower threshold, and for every packet at the end of the
+    /// range. Below the end, other drops are due to the limit.
     #[test]
     fn the_thresholds_bound_early_drops(
         steps in prop::collection::vec((0u64..2_000, any::<bool>()), 1..400),
@@ -216,7 +218,7 @@ fn a_step_at_the_instantaneous_length_can_be_set() {
         Red { min_threshold: 3, max_threshold: 4, max_probability: 1.0, weight: 1.0, ecn: true, ..Red::default() };
     let mut red = red(step);
     red.push(Time::ZERO, item(1000), UNLIMITED, &mut |_, _| unreachable!());
-    // Packet that waits from round to round.
+    // The packet that the previous round left in the queue.
     let mut first = Ecn::NotEct;
     for _ in 0..3 {
         for _ in 0..6 {

@@ -87,8 +87,9 @@ fn packets_that_wait_move_to_their_new_buckets() {
 }
 
 proptest! {
-    /// Each turn gives a bucket its quantum less the overdraft of its last, which is less than Max; turns taken differ by
-    /// one at most: so what busy buckets send differs by 2 Max + Quantum at most.
+    /// Each turn gives a bucket its quantum minus the overdraft of its last turn, which is below Max, the largest
+    /// packet. The numbers of turns differ by at most one. So the bytes sent by busy buckets differ by at most 2 Max +
+    /// Quantum.
     #[test]
     fn busy_buckets_send_alike(
         quantum_bytes in 64u32..3000,

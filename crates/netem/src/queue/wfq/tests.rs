@@ -84,8 +84,8 @@ fn overload_is_shared_by_weight() {
     }
 }
 
-/// Finishing time of each arrival at the fluid server, ns: all flows with work at once, in proportion to their weights,
-/// worked out from event to event without any virtual time.
+/// Computes the finishing time of each arrival at the fluid server, ns, event by event and without virtual time. All
+/// flows with work are served at once, in proportion to their weights.
 fn fluid_finishes(arrivals: &[Arrival], weights: &[u16]) -> Vec<f64> {
     let mut finishes = vec![f64::NAN; arrivals.len()];
     let mut work: Vec<std::collections::VecDeque<(usize, f64)>> = vec![Default::default(); weights.len()];
@@ -133,8 +133,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// Parekh and Gallager's theorem: no packet leaves later than the fluid server finishes it, plus the time of one
-    /// largest packet. And their lemma: of the packets that wait, the one sent next is the first that the fluid server
-    /// finishes, which holds for exact virtual time only.
+    /// largest packet. Their lemma: of the waiting packets, the next one sent is the first that the fluid server
+    /// finishes, which requires exact virtual time.
     #[test]
     fn it_follows_the_fluid_server(
         weights in prop::collection::vec(1u16..6, 6),
