@@ -1,4 +1,4 @@
-//! Writes `seeds/`: `cargo run -p dfcp-fuzz --example write_seeds`.
+//! Writes the seed files `seeds/`: `cargo run -p dfcp-fuzz --example write_seeds`.
 
 use std::fs;
 use std::path::Path;

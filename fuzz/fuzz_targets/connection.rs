@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::connection::sealed`.
+//! libFuzzer entry point of `dfcp_fuzz::connection::sealed`.
 
 #![no_main]
 

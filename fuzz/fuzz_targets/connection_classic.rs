@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::connection::classic`.
+//! libFuzzer entry point of `dfcp_fuzz::connection::classic`.
 
 #![no_main]
 

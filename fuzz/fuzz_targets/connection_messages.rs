@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::connection::messages`.
+//! libFuzzer entry point of `dfcp_fuzz::connection::messages`.
 
 #![no_main]
 

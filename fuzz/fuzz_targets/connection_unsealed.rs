@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::connection::unsealed`.
+//! libFuzzer entry point of `dfcp_fuzz::connection::unsealed`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::feedback_session::run`.
+//! libFuzzer entry point of `dfcp_fuzz::feedback_session::run`.
 
 #![no_main]
 

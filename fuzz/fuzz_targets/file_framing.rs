@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::file_framing::run`.
+//! libFuzzer entry point of `dfcp_fuzz::file_framing::run`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::fountain_decoder::run`.
+//! libFuzzer entry point of `dfcp_fuzz::fountain_decoder::run`.
 
 #![no_main]
 

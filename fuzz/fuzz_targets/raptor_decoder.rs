@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::raptor_decoder::run`.
+//! libFuzzer entry point of `dfcp_fuzz::raptor_decoder::run`.
 
 #![no_main]
 

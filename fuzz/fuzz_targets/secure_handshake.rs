@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::secure_handshake::run`.
+//! libFuzzer entry point of `dfcp_fuzz::secure_handshake::run`.
 
 #![no_main]
 

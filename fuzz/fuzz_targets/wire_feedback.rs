@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::wire::feedback`.
+//! libFuzzer entry point of `dfcp_fuzz::wire::feedback`.
 
 #![no_main]
 

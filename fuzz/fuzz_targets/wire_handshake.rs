@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::wire::handshake`.
+//! libFuzzer entry point of `dfcp_fuzz::wire::handshake`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::wire::options`.
+//! libFuzzer entry point of `dfcp_fuzz::wire::options`.
 
 #![no_main]
 

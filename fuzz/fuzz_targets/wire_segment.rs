@@ -1,4 +1,4 @@
-//! libFuzzer's door to `dfcp_fuzz::wire::segment`.
+//! libFuzzer entry point of `dfcp_fuzz::wire::segment`.
 
 #![no_main]
 

@@ -1,11 +1,11 @@
-//! Two ends of a connection, and an adversary between them who holds, loses, copies, reorders, changes and invents
+//! Two ends of a connection, and an adversary between them that holds, loses, copies, reorders, changes and invents
 //! datagrams while the applications write, read and close (`spec/protocol.md`).
 //!
-//! In every scenario: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
-//! serves; nobody gets more datagrams than it sent before its address is proven; and when the adversary goes, all that
-//! was written arrives, unless the connection has ended with an error. Plaintext profiles promise nothing about
-//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Encrypted
-//! connections promise it always.
+//! In every scenario: nothing panics; delivered bytes are a prefix of the written bytes; every due timer is served; an
+//! end with an unproven address gets no more datagrams than it sent; and once the adversary has gone, all written bytes
+//! arrive, unless the connection has ended with an error. Plaintext profiles guarantee no content once a changed
+//! datagram passes the integrity check: the checksum of classic is weak, and the CRC of modern would have to be
+//! guessed. Encrypted connections always guarantee the content.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::side::Action;
 use crate::streams::StreamAction;
 
 const OPERATIONS_MAX: usize = 500;
-/// Bytes that an end may write, and datagrams after which a scenario ends.
+/// Bytes that an end may write, and number of datagrams after which a scenario ends.
 const MODERN_MAX: (u64, u64) = (400_000, 4_000);
-/// A classic datagram costs a hundred times as much: a graph, and an attempt to decode.
+/// The same for classic, whose datagrams cost a hundred times as much: a graph, and an attempt to decode.
 const CLASSIC_MAX: (u64, u64) = (80_000, 300);
 
 const STEPS: [Duration; 10] = [
@@ -36,25 +36,25 @@ const STEPS: [Duration; 10] = [
     Duration::from_secs(61),
 ];
 
-/// Few, so that credit runs out.
+/// Limits small enough for credit to run out.
 const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 
 /// Protection and features of a scenario's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Sealed,
-    /// Sealed, and with messages.
+    /// Encrypted, and with messages.
     Messages,
     Unsealed,
     Classic,
 }
 
-/// Runs the scenario that the input describes, with encrypted connections.
+/// Runs the scenario described by the input, with encrypted connections.
 pub fn sealed(data: &[u8]) {
     run(Kind::Sealed, data);
 }
 
-/// Runs the scenario with messages.
+/// Runs the scenario with encrypted connections and messages.
 pub fn messages(data: &[u8]) {
     run(Kind::Messages, data);
 }
@@ -69,10 +69,10 @@ pub fn classic(data: &[u8]) {
     run(Kind::Classic, data);
 }
 
-/// Ways in which the two ends trust each other.
+/// Trust between the two ends of an encrypted connection.
 const TRUSTS: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
-/// The network at the end of the scenario.
+/// Runs a scenario, and returns the network at its end.
 fn run(kind: Kind, data: &[u8]) -> Network {
     let mut input = Input::new(data);
     let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
@@ -107,7 +107,7 @@ fn run(kind: Kind, data: &[u8]) -> Network {
     network
 }
 
-/// A valid configuration, with small windows and buffers more often than users have them.
+/// Returns a valid configuration. Small windows and buffers are more frequent than in real use.
 fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     let base = match kind {
         Kind::Sealed => Config::sealed(PeerKey::Any),
@@ -141,7 +141,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     config
 }
 
-/// Choices from here on are of streams.
+/// Choices from this value on are actions on streams.
 const FIRST_STREAM_ACTION: u8 = 96;
 const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Open(StreamKind::Bidirectional),
@@ -154,7 +154,7 @@ const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Stop,
 ];
 
-/// A message is sent, or what has come is taken.
+/// Sends a message, or reads the received ones.
 fn act_on_messages(input: &mut Input<'_>, network: &mut Network, side: usize) {
     let [first, second] = &mut network.sides;
     let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
@@ -165,7 +165,7 @@ fn act_on_messages(input: &mut Input<'_>, network: &mut Network, side: usize) {
     }
 }
 
-/// One thing that an application, the clock or the adversary does.
+/// Performs one action of an application, the clock or the adversary.
 fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64, kind: Kind) {
     let choice = input.u8();
     let side = usize::from(choice >> 7);
@@ -237,7 +237,7 @@ mod tests {
         found.expect("a seed of this name").bytes
     }
 
-    /// A driver under which nothing ever arrives would find nothing wrong.
+    /// A driver that never delivers anything would find no fault.
     #[test]
     fn the_undisturbed_stories_deliver_everything() {
         for (kind, target, name, bytes) in [
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "nothing was delivered for too long")]
     fn a_connection_which_hangs_is_noticed() {
-        // Nobody gives up, and the receiver's application never reads: to the driver that is a hang.
+        // Both ends have long idle timeouts, and the receiver's application never reads: the driver must report a hang.
         let patient = Config::danger_unsealed().with_idle_timeout(Duration::from_secs(1_000));
         let network = &mut Network::new(patient.clone(), patient);
         network.sides[0].write(network.now, 100);

@@ -1,4 +1,4 @@
-//! A modern sender's datagrams, against the bounds on them (`spec/protocol.md`, [safe-1]).
+//! Model of a modern sender's datagrams, which checks the bounds on them (`spec/protocol.md`, [safe-1]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,31 +12,33 @@ use dfcp_wire::handshake::Parameters;
 use dfcp_wire::segment::{Data, Segment};
 use dfcp_wire::{Flags, StreamId, Unverified};
 
-/// Lateness which a pacer may catch up in a burst ([rate-1]).
+/// Lateness that a pacer may make up for in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
-/// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
+/// Control segments in addition to those that time and the peer's segments permit: the early copies of SYN, ACK and
+/// FIN.
 const CONTROL_BASE: u64 = 64;
-/// Numbers of which one is never given to a datagram ([data-5]).
+/// Size of each range of datagram numbers in which one number is skipped ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
-/// Bytes that a stream may have beyond the peer's memory: a symbol, and the rounding ([window-1]).
+/// Bytes by which a stream may exceed the peer's memory: a symbol, and the rounding to KiB ([window-1]).
 const FREE_BYTES_MAX: u64 = 1_472 + 1_023;
 
-/// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
+/// Longest time for which a sender may use its rate on credit: eight times the largest round trip that counts
+/// ([credit-2]).
 const CREDIT_SPAN_MAX: Duration = limits::CREDIT_RTT_MAX.saturating_mul(8);
 
-/// A block which was sent.
+/// A block of which symbols were sent.
 #[derive(Debug)]
 struct Sent {
     k: u64,
     symbols: u64,
     /// IP bytes of its longest datagram.
     datagram_bytes: u64,
-    /// The peer has said that it has this block. Without proofs that counts as one.
+    /// True if the peer has reported that it has the block, which counts as a proof in connections without proofs.
     is_acknowledged: bool,
 }
 
-/// The account of one sender.
+/// Account of one sender: datagrams sent, and bounds from the peer's segments.
 #[derive(Debug)]
 pub struct Emission {
     started: Time,
@@ -46,37 +48,39 @@ pub struct Emission {
     rate_bps: u64,
     overhead_bytes: u32,
     window_blocks: u64,
-    /// One past the highest block which any window ever permitted.
+    /// Highest limit of block ids that any window has permitted, exclusive.
     block_limit: u64,
-    /// The most that the peer has lent to blocks which are not read, and has said to have read.
+    /// Most memory that the peer has offered for unread blocks, bytes.
     memory_bytes: u64,
+    /// Most bytes that the peer has reported as read.
     read_bytes: u64,
-    /// Bytes that all sent blocks count as.
+    /// Bytes of all sent blocks, each with at least the minimum that a block counts as.
     cut_bytes: u64,
-    /// One past the highest block that was sent.
+    /// Highest block id sent, plus one.
     pub next_block: u32,
-    /// All datagrams sent.
+    /// Number of all datagrams sent.
     pub datagrams: u64,
-    /// One past the highest number of a datagram; some numbers are skipped ([data-5]).
+    /// Highest datagram number sent, plus one. Some numbers are skipped ([data-5]).
     pub numbers_end: u64,
     control: u64,
     data_bits: u64,
     data_bits_max: u64,
     blocks: BTreeMap<u32, Sent>,
-    /// The peer has said something that may be a report.
+    /// True once the peer has sent a report.
     has_reported: bool,
-    /// IP bytes of the K datagrams of each acknowledged block, and of what the largest block may take on credit.
+    /// IP bytes of K datagrams for each acknowledged block.
     proven_bytes: u64,
+    /// Most IP bytes that a single block may take on credit.
     block_bytes_max: u64,
-    /// Segments which the peer sent.
+    /// Number of segments that the peer has sent.
     heard: u64,
     syn_id: Option<u32>,
-    /// The RST that ended the session, and when it last left.
+    /// RST that ended the session, and the time of its last copy.
     last_words: Option<(Time, Vec<u8>)>,
 }
 
 impl Emission {
-    /// A sender which starts its handshake at `now`.
+    /// Makes the account of a sender that starts its handshake at `now`.
     #[must_use]
     pub fn new(now: Time, rate_bps: u64, overhead_bytes: u32) -> Self {
         Self {
@@ -106,31 +110,31 @@ impl Emission {
         }
     }
 
-    /// The id which the sender named in its SYN.
+    /// Connection id that the sender stated in its SYN.
     #[must_use]
     pub fn syn_id(&self) -> Option<u32> {
         self.syn_id
     }
 
-    /// Datagrams with data.
+    /// Number of datagrams with data.
     #[must_use]
     pub fn data_datagrams(&self) -> u64 {
         self.datagrams - self.control
     }
 
-    /// Datagrams without data.
+    /// Number of datagrams without data.
     #[must_use]
     pub fn control_datagrams(&self) -> u64 {
         self.control
     }
 
-    /// Source symbols of a block; 0 if none of it was sent.
+    /// Number of source symbols of a block; 0 if no symbol of it was sent.
     #[must_use]
     pub fn source_symbols(&self, block_id: u32) -> u64 {
         self.blocks.get(&block_id).map_or(0, |block| block.k)
     }
 
-    /// The peer's SYNACK is about to arrive, with these parameters.
+    /// Notes the parameters of the peer's SYNACK, before it arrives.
     pub fn open(&mut self, now: Time, parameters: &Parameters) {
         self.opened = Some(now);
         if parameters.offer.rate_max_bps > 0 {
@@ -141,7 +145,7 @@ impl Emission {
         self.memory_bytes = parameters.offer.receive_memory_bytes;
     }
 
-    /// The peer is about to say this.
+    /// Notes a segment of the peer, before it arrives.
     pub fn allow(&mut self, header: &Header, payload: &[u8]) {
         self.heard += 1;
         if header.flags == (Flags::FIN | Flags::ACK) {
@@ -168,7 +172,7 @@ impl Emission {
         if read_bytes <= self.cut_bytes {
             self.read_bytes = self.read_bytes.max(read_bytes);
         }
-        // [window-1]: whatever it says of KiB, a stream holds nothing when all of its blocks are read.
+        // [window-1]: a stream holds no bytes once all of its blocks are read, whatever the KiB in the report.
         if state.blocks_read >= self.next_block {
             self.read_bytes = self.read_bytes.max(self.cut_bytes);
         }
@@ -188,7 +192,7 @@ impl Emission {
         }
     }
 
-    /// The peer names these, whether the sender believes it or not: the account is an upper bound.
+    /// Counts these blocks as acknowledged, even if the sender ignores the report: the account is an upper bound.
     fn acknowledge(&mut self, blocks: Range<u32>) {
         for block in self.blocks.range_mut(blocks).map(|(_, block)| block).filter(|block| !block.is_acknowledged) {
             block.is_acknowledged = true;
@@ -196,13 +200,13 @@ impl Emission {
         }
     }
 
-    /// The sender has sent this.
+    /// Notes a datagram of the sender, and checks the bounds. Panics if one is exceeded.
     pub fn note(&mut self, now: Time, datagram: &[u8]) {
         let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
         let received = header.verify(datagram).expect("what is sent can be decoded");
         let number = u64::from(received.number);
         if let Some((sent, words)) = &mut self.last_words {
-            // [rst-10]: nothing else leaves afterwards, and not often.
+            // [rst-10]: after the RST only its copies are sent, and rarely.
             assert_eq!(datagram, words, "it follows the end");
             assert!(now.since(*sent) >= limits::LAST_WORDS_INTERVAL_MIN, "the end is repeated too soon");
             *sent = now;
@@ -241,7 +245,8 @@ impl Emission {
         let factor = (limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX)).ceil() as u64;
         self.block_bytes_max = self.block_bytes_max.max(factor * k * block.datagram_bytes);
 
-        // [plan-5]: what the worst loss that is believed asks for, should all but one have arrived; then one per round trip.
+        // [plan-5]: as many symbols as the highest credible loss requires if all but one symbol have arrived; then one
+        // per round trip.
         let factor =
             (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
@@ -256,8 +261,9 @@ impl Emission {
         self.check_credit(now, opened);
     }
 
-    /// [credit-3] before the first report; then what [credit-6] says of a minute, and the trickle of each further one. Two
-    /// datagrams may come on top, and one in each minute at rates which take longer for it.
+    /// Checks the data sent without proof: [credit-3] before the first report; then [credit-6] for a minute, and the
+    /// trickle for the time after it. Two additional datagrams are permitted, and one more per minute, for rates at
+    /// which a datagram takes longer than its credit.
     fn check_credit(&self, now: Time, opened: Time) {
         let elapsed = now.since(opened);
         let rate = |time: Duration| u128::from(self.rate_bps / 8) * time.as_nanos() / 1_000_000_000;
@@ -282,8 +288,8 @@ impl Emission {
         assert!(u128::from(self.data_bits) <= allowed, "{} bits of data, {allowed} allowed", self.data_bits);
     }
 
-    /// Control segments: one answer and one urgent report for each segment heard, a report per millisecond, and the
-    /// repeats and keep-alives, of which ten in a hundred milliseconds are many.
+    /// Checks the control segments. Permitted are one answer and one urgent report for each segment of the peer, a
+    /// report per millisecond, and twenty repeats and keep-alives per 100 ms, more than enough.
     pub fn check(&self, now: Time) {
         let elapsed_ms = now.since(self.started).as_millis() as u64;
         let allowed = CONTROL_BASE + 2 * self.heard + elapsed_ms + elapsed_ms / 5;
@@ -329,13 +335,13 @@ mod tests {
     #[test]
     fn a_sender_at_its_rate_passes() {
         let mut emission = account();
-        // 1056 IP bytes at 1 Mbit/s last 8448 µs.
+        // 1056 IP bytes at 1 Mbit/s take 8448 µs.
         (0..30).for_each(|i| emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i)));
         emission.check(Time::from_ms(300));
         assert_eq!(emission.data_datagrams(), 30);
     }
 
-    /// The peer says that it needs the block `next_needed`, and has this number of blocks behind it.
+    /// Reports that the block `next_needed` is missing, and the `complete` blocks after it are decoded.
     fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
         emission.window_blocks = 1 << 20;
         let report = Report::default();
@@ -350,7 +356,7 @@ mod tests {
         emission.allow(&header, &payload[..length]);
     }
 
-    /// 1056 IP bytes each, a block each, at 1 Mbit/s, from the datagram `from` on.
+    /// Sends blocks of one datagram with 1056 IP bytes at 1 Mbit/s, from the number `from` on.
     fn send(emission: &mut Emission, from: u32, datagrams: u32) {
         for i in from..from + datagrams {
             emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i));
@@ -361,7 +367,7 @@ mod tests {
     fn a_sender_within_its_credit_passes() {
         let mut emission = account();
         emission.block_limit = 1_000;
-        // 125 000 bytes and a 64th of what a second takes are 120 datagrams.
+        // 125 000 bytes, plus the trickle of one second, a 64th of the rate, permit 120 datagrams.
         send(&mut emission, 0, 120);
         report(&mut emission, 50, 20);
         assert_eq!(emission.proven_bytes, 70 * 1_056, "all before the block needed, and 20 behind it");
@@ -375,7 +381,7 @@ mod tests {
         send(&mut emission, 0, 130);
     }
 
-    /// 4.8 s of the rate are 568 datagrams, their trickle 9, and 20 blocks proven bring 90.
+    /// Sends `datagrams`. Permitted are 568 for 4.8 s of the rate, 9 for the trickle, and 90 for 20 proven blocks.
     fn on_credit(datagrams: u32) {
         let mut emission = account();
         send(&mut emission, 0, 20);

@@ -1,4 +1,4 @@
-//! The modern code's decoder (`spec/fountain-code.md`): any symbols in any order, against a second elimination.
+//! Decoder of the modern code (`spec/fountain-code.md`): any symbols in any order, compared with a second elimination.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use dfcp_fountain::random_linear::{
 
 use crate::input::{Input, filler};
 
-/// Symbols pushed at most: twice what the largest block needs.
+/// Maximum number of pushed symbols: twice the need of the largest block.
 const PUSHES_MAX: usize = 2 * K_MAX;
-/// The second elimination is slow: it runs along for blocks of at most this number of symbols.
+/// Maximum number of source symbols for which the second elimination, which is slow, is run.
 const MODEL_K_MAX: usize = 48;
 
-/// Encodes a block of the input's shape and decodes it from the symbols which the input names.
+/// Encodes a block of the shape in the input, and decodes it from the symbols in the input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let Some(shape) = shape(&mut input) else { return };
@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) {
     scenario.finish();
 }
 
-/// A shape as the other end names it, by K and length; impossible ones must be refused as documented.
+/// Makes a shape from K and length, as sent by a peer. Impossible shapes must be refused as documented.
 fn shape(input: &mut Input<'_>) -> Option<BlockShape> {
     let k = input.below(K_MAX + 1);
     let length_bytes = match input.below(4) {
@@ -67,7 +67,7 @@ struct Scenario<'a> {
     shape: BlockShape,
     encoder: Encoder<&'a [u8]>,
     decoder: Decoder,
-    /// Symbols are the encoder's; otherwise they are noise, and only the rank can be checked.
+    /// True if all symbols are the encoder's; otherwise they are noise, and only the rank can be checked.
     honest: bool,
     seen: BTreeSet<u32>,
     rank: Option<Rank>,
@@ -105,7 +105,7 @@ impl Scenario<'_> {
         self.check_data();
     }
 
-    /// Checks that decoded bytes are those sent, and that the head has no gap.
+    /// Checks that decoded bytes equal the sent ones, and that the known start of the block has no gap.
     fn check_data(&self) {
         let available = self.decoder.available_bytes();
         assert_eq!(self.decoder.data().len(), available);
@@ -123,7 +123,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// A symbol of another size must be refused and change nothing.
+    /// Pushes a symbol of another size, which must be refused without effect.
     fn push_misshapen(&mut self, input: &mut Input<'_>) {
         let (expected, got) = (self.shape.symbol_size(), input.below(SYMBOL_SIZE_MAX + 2));
         if got == expected {
@@ -146,9 +146,9 @@ impl Scenario<'_> {
     }
 }
 
-/// The rank of the equations so far, by textbook elimination with the field's definition.
+/// Rank of the equations so far, by textbook elimination with the definition of the field.
 struct Rank {
-    /// Row i has its first non-zero coefficient, 1, in column i.
+    /// Row i has its first nonzero coefficient, a 1, in column i.
     rows: Vec<Option<Vec<u8>>>,
 }
 
@@ -161,7 +161,7 @@ impl Rank {
         self.rows.iter().flatten().count()
     }
 
-    /// Adds a symbol; true if it is independent of those before it.
+    /// Adds a symbol; returns true if it is independent of the earlier ones.
     fn add(&mut self, esi: u32) -> bool {
         let mut row = vec![0; self.rows.len()];
         write_coefficients(esi, &mut row);

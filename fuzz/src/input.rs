@@ -2,87 +2,89 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
-/// so: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation of one byte
-/// changes one choice.
+/// Takes choices off the front of a byte string. At the end of the bytes every choice is zero and [`Input::is_empty`]
+/// returns true: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation
+/// of one byte changes one choice.
 #[derive(Debug)]
 pub struct Input<'a>(Unstructured<'a>);
 
 impl<'a> Input<'a> {
-    /// All of `data`.
+    /// Makes an input of all of `data`.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
         Self(Unstructured::new(data))
     }
 
-    /// True if all bytes are used up.
+    /// Returns true if all bytes are used up.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One byte.
+    /// Takes one byte.
     pub fn u8(&mut self) -> u8 {
         self.value()
     }
 
-    /// Two bytes, the lower one first.
+    /// Takes two bytes, the lower one first.
     pub fn u16(&mut self) -> u16 {
         self.value()
     }
 
-    /// Four bytes, the lowest first.
+    /// Takes four bytes, the lowest first.
     pub fn u32(&mut self) -> u32 {
         self.value()
     }
 
-    /// Eight bytes, the lowest first.
+    /// Takes eight bytes, the lowest first.
     pub fn u64(&mut self) -> u64 {
         self.value()
     }
 
-    /// Missing bytes are zeros: reading an integer never fails.
+    /// Takes an integer. Missing bytes count as zeros.
     fn value<T: Arbitrary<'a> + Default>(&mut self) -> T {
         self.0.arbitrary().unwrap_or_default()
     }
 
-    /// The lowest bit of one byte.
+    /// Takes the lowest bit of one byte.
     pub fn bool(&mut self) -> bool {
         self.value()
     }
 
-    /// True once in `n` bytes' values, `n` a power of two up to 256; never when the bytes are used up.
+    /// Takes a byte, and returns true for one in `n` of its values; `n` is a power of two up to 256. Never true at the
+    /// end of the input.
     pub fn rarely(&mut self, n: u16) -> bool {
         u16::from(self.u8()) % n == n - 1
     }
 
-    /// A number below `n`; 0 if `n` is 0. Takes as many bytes as `n` - 1 has, the highest first.
+    /// Takes a number below `n`, or 0 if `n` is 0. Uses as many bytes as `n` − 1 has, the highest first.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.choose_index(n).unwrap_or(0)
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Picks one of `choices`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// Up to `n` bytes of the rest.
+    /// Takes up to `n` of the remaining bytes.
     pub fn bytes(&mut self, n: usize) -> &'a [u8] {
         self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }
 
-    /// A length byte and as many bytes.
+    /// Takes a length byte, and that number of bytes.
     pub fn short_bytes(&mut self) -> &'a [u8] {
         let n = self.u8().into();
         self.bytes(n)
     }
 
-    /// Everything that is left.
+    /// Takes all remaining bytes.
     pub fn all(&mut self) -> &'a [u8] {
         self.bytes(usize::MAX)
     }
 
-    /// A number of any magnitude: small ones, powers of two and their neighbours, the largest, and arbitrary ones.
+    /// Takes a number of any magnitude: small ones, powers of two and their neighbours, the largest, and arbitrary
+    /// ones.
     pub fn number(&mut self) -> u64 {
         let choice = self.u8();
         match choice {
@@ -97,12 +99,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// [`Input::number`], its lower half.
+    /// Takes a [`number`](Self::number), and returns its lower half.
     pub fn number32(&mut self) -> u32 {
         self.number() as u32
     }
 
-    /// `near` moved by at most 127 either way, or any number at all.
+    /// Takes a number within 127 of `near`, or an arbitrary one.
     pub fn number_near(&mut self, near: u64) -> u64 {
         match self.u8() as i8 {
             i8::MIN => self.number(),
@@ -111,7 +113,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Changes `bytes` as the input says, by one to four edits; the result may be the same as before.
+/// Changes `bytes` by one to four edits from the input. The result may be equal to the original.
 pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..=input.below(4) {
         let at = input.below(bytes.len());
@@ -126,8 +128,8 @@ pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// `length` bytes which follow from `seed`; the files in `seeds/` contain them. They have no period which a block's length
-/// could hide.
+/// Returns `length` bytes derived from `seed`; the files in `seeds/` contain such bytes. They have no period, because a
+/// period that divides a block's length could hide errors.
 #[must_use]
 pub fn filler(seed: u64, length: usize) -> Vec<u8> {
     let byte = |at: u64| {

@@ -1,5 +1,5 @@
-//! One end: a host, and what its applications have written and read. Everything which the driver does to `dfcp-proto` goes
-//! through here.
+//! One end: a host, and the bytes that its applications have written and read. All calls of `dfcp-proto` by the driver
+//! are made here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,13 +13,14 @@ use crate::input::Input;
 use crate::messages::SideMessages;
 use crate::streams::{SideStreams, StreamAction};
 
-/// Datagrams which an interface takes before it must be asked again a little later: what makes the rate `Line` finite.
+/// Number of datagrams that an interface accepts at once, which makes the rate `Line` finite.
 const BURST_MAX: usize = 32;
-/// Delay until it is asked again.
+/// Pause of the interface after such a burst.
 const BURST_PAUSE: Duration = Duration::from_micros(400);
-/// Attempts to serve a timer at one instant, after which it counts as stuck.
+/// Attempts to serve a timer at one instant. After these, the timer counts as stuck.
 const TIMER_ATTEMPTS_MAX: usize = 8;
-/// Connections which one end has at most, the late copies' attempts included: bounds the driver, not the code under test.
+/// Maximum number of connections of one end, including those opened by late copies. Limits the driver, not the code
+/// under test.
 const CONNECTIONS_MAX: usize = 24;
 /// Bytes that an application reads at a time.
 const READ_BYTES: usize = 4096;
@@ -30,30 +31,30 @@ pub struct Side {
     /// The code under test.
     pub host: Host,
     streams: BTreeMap<Handle, Stream>,
-    /// The main connection's other streams.
+    /// Streams of the main connection other than the first.
     others: SideStreams,
-    /// Its messages.
+    /// Messages of the main connection.
     pub messages: SideMessages,
-    /// The first connection, which the input acts on; it stays here when it is over.
+    /// First connection, on which the input acts. Not cleared at its end.
     pub main: Option<Handle>,
     main_is_over: bool,
     own: Pattern,
     peer: Pattern,
-    /// The most that any of its connections has taken.
+    /// Most bytes that any connection of this end has accepted from its application.
     pub written_max: u64,
-    /// The most that any of its connections has delivered.
+    /// Most bytes that any connection of this end has delivered.
     pub read_max: u64,
-    /// All that its connections have delivered.
+    /// Bytes that all connections of this end have delivered.
     pub read_total: u64,
-    /// Received bytes are compared with those that the peer writes.
+    /// True if received bytes are compared with the peer's pattern.
     pub is_checked: bool,
-    /// The input has set a rate or a token bucket at which the rest of a scenario may take for ever.
+    /// True if the input has set a rate or token bucket so low that the rest of a scenario could take forever.
     pub is_throttled: bool,
     next_transmit: Time,
 }
 
 impl Side {
-    /// An end at `address` which writes the pattern `own` on each of its connections and expects the pattern `peer`.
+    /// Makes an end at `address`. On each connection it writes the pattern `own`, and expects the pattern `peer`.
     #[must_use]
     pub fn new(address: SocketAddr, accept: Option<Accept>, own: u64, peer: u64) -> Self {
         Self {
@@ -85,7 +86,7 @@ impl Side {
         self.streams.insert(handle, Stream::new(self.own, self.peer));
     }
 
-    /// The main connection and its stream, until it is over.
+    /// Returns the main connection and its first stream; `None` after its end.
     #[must_use]
     pub fn main(&self) -> Option<(&Connection, &Stream)> {
         let handle = self.main.filter(|_| !self.main_is_over)?;
@@ -97,19 +98,19 @@ impl Side {
         Some((self.host.connections.get_mut(&handle)?, self.streams.get_mut(&handle)?))
     }
 
-    /// True if the main connection existed and has ended, in order or not.
+    /// Returns true if the main connection existed and has ended, with or without an error.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.main.is_some() && self.main().is_none_or(|(connection, _)| connection.state() == State::Closed)
     }
 
-    /// True if the main connection's application has read the end of the peer's stream.
+    /// Returns true if the main connection's application has read the peer's first stream to its end.
     #[must_use]
     pub fn has_read_all(&self) -> bool {
         self.main().is_some_and(|(_, stream)| stream.is_read())
     }
 
-    /// A datagram comes from `from`; an answer which needs no connection is appended to `out`.
+    /// Delivers a datagram from `from`. An answer that needs no connection is appended to `out`.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut Vec<Packet>) {
         match self.host.receive(now, from, &mut datagram.to_vec()) {
             Received::Opened(handle) if self.host.connections.len() > CONNECTIONS_MAX => self.host.forget(handle),
@@ -119,8 +120,8 @@ impl Side {
         }
     }
 
-    /// Serves timers and events at `now`, and appends what is to be sent to `out`. Panics if a timer is due which
-    /// nothing serves: a real program would spin.
+    /// Serves timers and events at `now`, and appends the datagrams to send to `out`. Panics if a timer stays due
+    /// although it is served: a real program would loop.
     pub fn work(&mut self, now: Time, out: &mut Vec<Packet>) {
         for attempt in 0.. {
             self.serve(now);
@@ -150,7 +151,7 @@ impl Side {
         self.host.connections.keys().copied().collect()
     }
 
-    /// `false` if the interface was full first.
+    /// Sends datagrams; returns false if the interface is busy or filled up before all were sent.
     fn transmit(&mut self, now: Time, out: &mut Vec<Packet>) -> bool {
         if self.next_transmit > now {
             return false;
@@ -164,7 +165,7 @@ impl Side {
         !is_full
     }
 
-    /// Time at which it must be asked again.
+    /// Returns the time of the next call of [`work`](Self::work).
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         self.host.next_timeout(now).map(|at| if at <= now { at.max(self.next_transmit) } else { at })
@@ -208,7 +209,7 @@ impl Side {
         self.read_max = self.read_max.max(stream.read);
     }
 
-    /// An action of the main connection's application, besides writing and reading.
+    /// Performs an action of the main connection's application other than writing or reading.
     pub fn act(&mut self, now: Time, action: Action) {
         let Some((connection, _)) = self.main_mut() else { return };
         match action {
@@ -218,7 +219,7 @@ impl Side {
         }
     }
 
-    /// An action of the main connection's application on streams other than the first.
+    /// Performs an action of the main connection's application on a stream other than the first.
     pub fn act_on_stream(&mut self, now: Time, action: StreamAction, input: &mut Input<'_>) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         let Some(connection) = self.host.connections.get_mut(&handle) else { return };
@@ -234,7 +235,7 @@ impl Side {
         }
     }
 
-    /// Lets it take what has come of the messages of `peer`.
+    /// Lets the main connection's application read the messages of `peer`.
     pub fn receive_messages(&mut self, peer: &SideMessages) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         if let Some(connection) = self.host.connections.get_mut(&handle) {
@@ -242,7 +243,7 @@ impl Side {
         }
     }
 
-    /// Ends all streams of the main connection but the first one, so that it can end.
+    /// Ends all streams of the main connection except the first one, so that the connection can end.
     pub fn end_streams(&mut self, now: Time) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         if let Some(connection) = self.host.connections.get_mut(&handle) {
@@ -250,8 +251,8 @@ impl Side {
         }
     }
 
-    /// Changes a setting of the main connection to something of the input's choice. *Coding* and *Decoding* are left
-    /// alone: without them other bytes are delivered, as documented.
+    /// Changes a setting of the main connection to a value from the input. *Coding* and *Decoding* are left alone:
+    /// without them, other bytes are delivered, as documented.
     pub fn set_something(&mut self, input: &mut Input<'_>) {
         let Some((connection, _)) = self.main_mut() else { return };
         match input.below(3) {
@@ -271,7 +272,7 @@ impl Side {
     }
 }
 
-/// Actions of an application besides writing and reading.
+/// Action of an application other than writing or reading.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Send what has been written.

@@ -1,4 +1,4 @@
-//! An application's use of the streams of a session other than the first.
+//! Streams of a session other than the first, as an application uses them.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::input::Input;
 /// An action on a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamAction {
-    /// One of this kind is opened.
+    /// Opens a stream of this kind.
     Open(StreamKind),
-    /// Some bytes are written.
+    /// Writes some bytes.
     Write,
-    /// Some bytes are read.
+    /// Reads some bytes.
     Read,
-    /// Our half ends.
+    /// Finishes our half.
     Finish,
-    /// Our half is given up.
+    /// Resets our half.
     Reset,
-    /// The peer is asked to end its half.
+    /// Asks the peer to end its half.
     Stop,
-    /// Events are polled, and streams accepted.
+    /// Polls events, and accepts streams.
     Accept,
 }
 
-/// Bytes of each stream written and read.
+/// Bytes written to and read from each stream.
 #[derive(Debug, Default)]
 pub struct SideStreams {
     offsets: BTreeMap<StreamId, (u64, u64)>,
 }
 
 impl SideStreams {
-    /// Lets the application do something with a stream of the input's choice, which may be one that is gone or never was.
-    /// Panics if a byte is read that was not written, if that is checked.
+    /// Performs an action on a stream from the input, which may have ended or never existed. With a pattern of the
+    /// peer, panics if a byte read differs from the pattern.
     pub fn act(
         &mut self,
         now: Time,
@@ -46,7 +46,7 @@ impl SideStreams {
     ) {
         let mut streams = connection.streams();
         let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
-        // Not the first one, whose bytes the other actions write and read.
+        // The first stream is excluded, because other actions write and read it.
         let id = known.unwrap_or_else(|| StreamId::from_word(1 + u32::from(input.u8())));
         match action {
             StreamAction::Open(kind) => {
@@ -95,7 +95,7 @@ impl SideStreams {
     }
 }
 
-/// Each stream has a pattern of its own.
+/// Returns the pattern of a stream: each stream has its own.
 fn of_stream(side: Pattern, id: StreamId) -> Pattern {
     Pattern(side.0 ^ (u64::from(id.to_word()) + 1) << 32)
 }

@@ -1,4 +1,4 @@
-//! Every target as an ordinary test, without libFuzzer: over the seeds, over changed seeds, and over arbitrary bytes.
+//! Tests that run every target without libFuzzer: over the seeds, over changed seeds, and over arbitrary bytes.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
-/// The longest arbitrary input, and how many are tried; a classic block costs milliseconds.
+/// Maximum length of the arbitrary inputs, and their number. Small for the classic code, whose blocks take
+/// milliseconds.
 fn effort(target: &str) -> (usize, u32) {
     match target {
         "raptor_decoder" => (60, 60),
@@ -26,13 +27,13 @@ fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
 }
 
-/// The seed files of a target, by name: those which `write_seeds` makes, and inputs which once failed.
+/// Seed files of a target, by name: those made by `write_seeds`, and inputs that failed in the past.
 fn seed_files(target: &str) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder(target)).unwrap().map(|entry| entry.unwrap());
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// Proptest prints the input which fails, and it is the same in every run.
+/// Runs a target over its seeds and over fixed pseudo-random inputs. Proptest prints a failing input.
 fn exercise((name, body): Target) {
     let files: Vec<Vec<u8>> = seed_files(name).into_values().collect();
     assert!(!files.is_empty(), "{name} has no seeds");
