@@ -20,7 +20,7 @@ use crate::streams::StreamAction;
 const OPERATIONS_MAX: usize = 500;
 /// Bytes that an end may write, and number of datagrams after which a scenario ends.
 const MODERN_MAX: (u64, u64) = (400_000, 4_000);
-/// The same for classic, whose datagrams cost a hundred times as much: a graph, and an attempt to decode.
+/// Same limits for classic, whose datagrams cost a hundred times as much: a graph, and an attempt to decode.
 const CLASSIC_MAX: (u64, u64) = (80_000, 300);
 
 const STEPS: [Duration; 10] = [

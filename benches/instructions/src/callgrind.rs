@@ -121,7 +121,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Parses callgrind's format: all instructions, and those of functions whose names have the given ends, including functions they call.
+/// Parses callgrind's format. Returns the number of all instructions, and for each of `functions`, matched by the end
+/// of its name, the number including the functions it calls.
 ///
 /// A call takes three lines: one with `cfn=`, one with `calls=`, and one that ends with the instructions executed in
 /// the callee and below. A name follows its number in parentheses the first time; later only the number is written.
@@ -157,7 +158,7 @@ fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
     Ok((total, parts))
 }
 
-/// True if a function's full name, possibly followed by a hash, is that of `function`.
+/// True if `name`, a full name that may end with a hash, is the name of `function`.
 fn is_named(name: &str, function: &str) -> bool {
     let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
     name.ends_with(function)

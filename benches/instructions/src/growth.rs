@@ -8,7 +8,8 @@ use crate::callgrind::Valgrind;
 use crate::cases::growth::{FILLED, KINDS, Kind};
 use crate::counts;
 
-/// Greatest permitted ratio of a datagram's cost to that without items: for paths longer by a constant, and deeper trees.
+/// Maximum permitted ratio of a datagram's cost with items to its cost without: allows longer code paths by a constant,
+/// and deeper trees.
 const FACTOR_MAX: f64 = 1.5;
 
 /// Instructions per datagram of one kind of item.

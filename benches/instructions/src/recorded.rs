@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::{Build, Counts};
 
-/// Greatest difference from the recorded count, per cent. Changes of other code in the same crates hardly affect a count, because each
-/// crate is compiled as one unit (`Cargo.toml`, `profile.release.package`); different inlining may.
+/// Maximum difference from the recorded count, per cent. Changes of other code in the same crates hardly affect a
+/// count, because each crate is compiled as one unit (`Cargo.toml`, `profile.release.package`); changed inlining may.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// Content of the file.
@@ -19,7 +19,7 @@ pub(crate) struct Recorded {
     pub(crate) build: Build,
     /// Version of valgrind.
     pub(crate) valgrind: String,
-    /// Greatest difference from the recorded count, per cent.
+    /// Maximum difference from the recorded count, per cent.
     pub(crate) tolerance_percent: f64,
     /// Instructions per unit, by case.
     pub(crate) instructions: BTreeMap<String, f64>,

@@ -89,7 +89,7 @@ impl fmt::Display for Contender {
     }
 }
 
-/// Most counters of a stream.
+/// Maximum number of counters of a stream.
 pub(crate) const COUNTERS_MAX: usize = 6;
 
 /// A bidirectional stream of bytes.

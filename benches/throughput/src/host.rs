@@ -8,7 +8,7 @@ pub(crate) struct Host {
     cpu: String,
     cores: usize,
     kernel: String,
-    /// Greatest receive buffer of a socket here, bytes (`net.core.rmem_max`).
+    /// Maximum receive buffer of a socket on this machine, bytes (`net.core.rmem_max`).
     rmem_max_bytes: Option<u64>,
     version: &'static str,
     /// Commit that this program was built from; empty outside a repository.

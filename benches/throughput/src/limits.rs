@@ -21,10 +21,10 @@ pub(crate) const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Bytes of a datagram of bare UDP: a packet of 1500 bytes over IPv4.
 pub(crate) const DATAGRAM_BYTES: usize = 1472;
 
-/// Most bytes per send call of bare UDP.
+/// Maximum number of bytes per send call of bare UDP.
 pub(crate) const RUN_BYTES_MAX: usize = 65_000;
 
-/// Most datagrams per send call of bare UDP: the limit of kernels before 6.9.
+/// Maximum number of datagrams per send call of bare UDP: the limit of kernels before 6.9.
 pub(crate) const RUN_DATAGRAMS_MAX: usize = 64;
 
 /// Interval at which bare UDP, waiting for its socket, checks for the end.
@@ -38,7 +38,7 @@ pub(crate) const WINDOW_BYTES: u32 = 32 << 20;
 /// measurement filling their buffers.
 pub(crate) const SEND_BUFFERS_BYTES_MAX: u32 = 256 << 20;
 
-/// Most connections accepted by an endpoint, more than any section opens.
+/// Maximum number of connections accepted by an endpoint, more than any section opens.
 pub(crate) const CONNECTIONS_MAX: usize = 16_384;
 
 /// Memory of DFCP's listener for received blocks, bytes: each of a thousand connections reserves 0.8 MB.
@@ -53,7 +53,7 @@ pub(crate) const MESSAGE_BYTES: usize = 64;
 /// Ping-pong messages before the measured ones.
 pub(crate) const WARM_UP_MESSAGES: u64 = 500;
 
-/// Greatest round-trip time of the histogram, which distinguishes times from 1 ns to this with three digits.
+/// Maximum round-trip time of the histogram, ns. The histogram has three digits from 1 ns to this time.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Idle time of connections before their memory is measured.

@@ -35,7 +35,7 @@ pub(crate) enum Work {
     },
     /// A small message is sent back and forth on one connection.
     PingPong {
-        /// Greatest number of messages.
+        /// Maximum number of messages.
         messages: u64,
         /// Longest duration, s.
         seconds: f64,
@@ -118,8 +118,8 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
     /// Other counters, by name: `datagrams`, and the contender's counters of losses and repair.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// Datagrams dropped by UDP sockets of this network namespace because of full buffers; a joined run counts as one. On loopback those of
-    /// other programs are included. `None` where the system does not report them.
+    /// Datagrams dropped by UDP sockets of this network namespace because of full buffers; a joined run counts as one.
+    /// On loopback, drops of other programs are included. `None` where the system does not report drops.
     pub(crate) socket_drops: Option<u64>,
 }
 

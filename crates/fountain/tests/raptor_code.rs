@@ -326,7 +326,7 @@ proptest! {
 /// Parameters (k, q, s) of L'Ecuyer's three components: bits satisfy b(n) = b(n−k) ⊕ b(n−k+q), and a draw advances by s bits.
 const PARAMETERS: [(usize, usize, usize); 3] = [(31, 13, 12), (29, 2, 4), (28, 3, 17)];
 
-/// One component as defined in the paper: a bit sequence, of which each draw shows 32 bits.
+/// One component as defined in the paper: a bit sequence. Each draw shows 32 of its bits.
 struct Component {
     k: usize,
     q: usize,

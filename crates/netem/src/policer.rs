@@ -33,7 +33,7 @@ impl Policer {
     }
 }
 
-/// State of a policer. Tokens are counted in bit·ns/s, of which a rate of R bit/s adds R per nanosecond.
+/// State of a policer. Tokens are counted in bit·ns/s: a rate of R bit/s adds R tokens per nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     policer: Policer,

@@ -7,8 +7,8 @@ use dfcp_time::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Transmitter of one packet at a time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond, so integers suffice
-/// and nothing drifts, whatever the rate and its changes.
+/// Transmitter of one packet at a time. Work is counted in bit·ns/s: a rate of R bit/s does R units per nanosecond.
+/// Integers therefore suffice, and nothing drifts, whatever the rate and its changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter<P> {
     /// Rate; `None` sends instantly.

@@ -22,8 +22,8 @@ const PACKAGED_FROM: &str = ".cargo_vcs_info.json";
 /// Digits of a commit, as printed by `git rev-parse --short=12`.
 const COMMIT_DIGITS: usize = 12;
 
-/// Sets `variable` to the commit of the package: the one recorded in the package, else that of the surrounding repository; empty without
-/// either. Called by a build script.
+/// Sets `variable` to the commit of the package: the commit recorded in the package, else the commit of the surrounding
+/// repository, else the empty string. Called by a build script.
 pub fn commit(variable: &str) {
     let packaged = fs::read_to_string(PACKAGED_FROM).ok();
     let commit = packaged
@@ -41,7 +41,7 @@ pub fn commit(variable: &str) {
 /// Sets `variable` to a hash of the package's version and of all files at and below `sources`: their names, as given here, and contents.
 /// Called by a build script; `sources` are relative to the package.
 ///
-/// Missing sources are skipped: a published package lacks those of other crates, whose versions stand for them.
+/// Missing sources are skipped: a published package lacks the sources of other crates, whose versions represent them.
 pub fn source_hash(variable: &str, sources: &[&str]) {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let mut out = format!("cargo::rustc-env={variable}={}\n", hash(&version, Path::new(""), sources));

@@ -10,12 +10,12 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::{curve::public_of, schedule};
 
-/// Least number of bytes of a pre-shared key's file.
+/// Minimum length of a pre-shared key's file, bytes.
 pub const PRE_SHARED_BYTES_MIN: usize = 32;
 
 const FINGERPRINT_PREFIX: &str = "SHA256:";
 
-/// Reason for which a key was refused.
+/// Reason why a key was refused.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -133,7 +133,8 @@ impl FromStr for PublicKey {
     }
 }
 
-/// SHA-256 of a public key, or the identifier of a pre-shared one. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
+/// SHA-256 of a public key, or the identifier of a pre-shared key. Its text form is the same as in `ssh`: `SHA256:` and
+/// 43 characters of base64.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;

@@ -78,8 +78,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Runs of numbers from `from` (which was received) down to the end of the window: the length of each received run, and of the missing
-    /// run below it.
+    /// Returns the runs of numbers from `from` (which was received) down to the end of the window: the length of each
+    /// received run, and the length of the missing run below it.
     pub fn runs_below(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = self.highest.map_or(0, |highest| (highest + 1).saturating_sub(REPLAY_WINDOW_DATAGRAMS));
         let mut at = from + 1;

@@ -79,7 +79,7 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// These flags without those of `other`.
+    /// These flags, except the flags of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

@@ -9,7 +9,7 @@ use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, HEAD
 pub(crate) struct Options {
     /// Version of the protocol, [`crate::VERSION`] for this one. Other values decode, so that a peer can be answered.
     pub(crate) version: Option<u8>,
-    /// Requested profile; always that of the header.
+    /// Requested profile, always equal to the header's.
     pub(crate) profile: Option<Profile>,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved. Other values decode.
     pub(crate) code: Option<u8>,

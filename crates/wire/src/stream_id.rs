@@ -74,7 +74,7 @@ impl StreamId {
         if self.0 & ONE_WAY == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
     }
 
-    /// Index of the stream among those of its opener and kind, less than 2³⁰.
+    /// Index of the stream, less than 2³⁰. Each opener counts the streams of each kind from 0.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0 >> INDEX_SHIFT

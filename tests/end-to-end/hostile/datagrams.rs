@@ -86,7 +86,7 @@ fn every_datagram_replayed_at_every_later_moment() {
                     give_in_vain(node, now, from, &packet.bytes, "a replayed datagram");
                     replayed += 1;
                 }
-                // Also back to its sender.
+                // Deliver the datagram to its own sender as well.
                 let node = if packet.to == server_address() { &mut world.client } else { &mut world.server };
                 give_in_vain(node, now, packet.to, &packet.bytes, "a reflected datagram");
             }

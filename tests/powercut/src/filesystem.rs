@@ -24,7 +24,7 @@ use crate::node::{Ino, Kind, Node};
 /// Caching time of names and attributes in the kernel. All changes pass through the kernel, so its cache is never stale.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Caching time for files with several names, of which the kernel knows only the used one.
+/// Caching time for files with several names: the kernel knows only the name that was used.
 const TTL_FOLDING: Duration = Duration::ZERO;
 
 /// Generation of inodes, constant because inode numbers are never reused.

@@ -11,7 +11,7 @@ use crate::disk::Disk;
 use crate::mount::PowerCut;
 use crate::record::Operation;
 
-/// Most operations before the cut that a failing case prints.
+/// Maximum number of operations before the cut that a failing case prints.
 const LOG_LINES_MAX: usize = 20;
 
 /// A program under test, with its helper processes.

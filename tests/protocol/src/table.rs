@@ -93,7 +93,7 @@ impl Cell {
         (8 * (self.rate_bps / 8 * self.rtt_ms / 1_000)).max(limits::MEMORY_BYTES_DEFAULT)
     }
 
-    /// Time from the middle of the first averaging to that of the second.
+    /// Time from the middle of the first averaging interval to the middle of the second.
     fn measured(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(10_000) + rtt * 40 }

@@ -21,13 +21,14 @@ const PACKET_BYTES: f64 = 1488.0;
 const SYMBOL_BYTES: f64 = 1420.0;
 /// Length of each of the two measured intervals.
 const MEASURED: Duration = Duration::from_secs(8);
-/// Least goodput after the drop, as a share of the path's capacity.
+/// Minimum goodput after the drop, as a share of the path's capacity.
 const SHARE_MIN: f64 = 0.8;
 /// Minimum share in the first interval. On the slowest path a block of 256 symbols takes 2 s: of 48 runs, two or three
 /// deliver a block in the second interval that the other runs deliver in the first (shares of 0.76 and 1.12 instead of
 /// 0.80 and 1.07).
 const FIRST_SHARE_MIN: f64 = 0.75;
-/// Least share for low-latency traffic, whose loss estimate decays slowly, so that it repairs too much during the measurement.
+/// Minimum share for low-latency traffic, whose loss estimate decays slowly, so that it repairs too much during the
+/// measurement.
 const SHARE_MIN_LOW_LATENCY: f64 = 0.75;
 
 /// A sender at a fixed rate, on a path whose capacity suddenly falls, in both directions.

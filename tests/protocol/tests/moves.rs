@@ -23,7 +23,7 @@ const MEASURED: Duration = Duration::from_secs(3);
 const MEASURED_LOSSY: Duration = Duration::from_secs(9);
 /// Minimum delivery after the change, as a share of the delivery before it.
 const SHARE_MIN: f64 = 0.93;
-/// Greatest relative error of the round-trip time.
+/// Maximum permitted relative error of the round-trip time.
 const RTT_ERROR_MAX: f64 = 0.05;
 const SEEDS: u64 = 12;
 
@@ -59,7 +59,7 @@ struct Seen {
     share: f64,
     /// Time from the change until the sender noticed it.
     until_known: Duration,
-    /// Greatest error of the sender's round-trip time at any later time.
+    /// Maximum error of the sender's round-trip time at any later time.
     rtt_error: f64,
     /// Smallest packet size after the change.
     packet_bytes: u16,

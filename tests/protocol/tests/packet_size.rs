@@ -130,7 +130,7 @@ fn a_path_which_becomes_narrower_goes_on_in_both_directions() {
     }
 }
 
-/// The handshake and all reports fit the smallest assumed path, also those of an end that never sends data.
+/// The handshake and all reports fit the smallest assumed path, including reports of an end that never sends data.
 #[test]
 fn nothing_but_probes_is_larger_than_what_is_proven() {
     let mut pair = pair(3, 0.3, 3_000_000);
@@ -199,7 +199,7 @@ fn a_peer_which_withholds_answers_gets_its_bytes_in_small_packets() {
             let (large, all) = counted.get();
             counted.set((large + if bytes > 1_280 { bytes } else { 0 }, all + bytes));
         } else if packet.bytes.len() == ANSWER_BYTES && now < START + Duration::from_secs(3) {
-            // Later, acknowledgements of the end have the same length.
+            // Drop answers to probes. After 3 s, acknowledgements of the end have the same length, and pass.
             return Vec::new();
         }
         vec![packet]

@@ -48,7 +48,8 @@ fn honest_ends_close_with_every_byte_delivered() {
     }
 }
 
-/// Offset of the only stream's record in a report: after those of other types (`spec/wire-format.md` §9).
+/// Returns the offset of the only stream's record in a report: it follows all records of other types
+/// (`spec/wire-format.md` §9).
 fn stream_record(payload: &[u8]) -> Option<usize> {
     let mut at = REPORT_BYTES;
     while let Some(&[kind, high, low]) = payload.get(at..at + 3) {

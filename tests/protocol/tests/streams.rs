@@ -140,8 +140,8 @@ fn streams_deliver_both_ways_however_much_is_lost() {
     }
 }
 
-/// Most bytes of a datagram in addition to stream data: a header with a stream id, the secret of its symbol, the authentication tag, UDP
-/// and IP.
+/// Maximum bytes of a datagram in addition to stream data: a header with a stream id, the secret of its symbol, the
+/// authentication tag, UDP and IP.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28 + 4 + 16 + 28;
 
 /// Data of 1000 new streams is read after a one-way delay, plus the transmission time of this data and of earlier bytes
@@ -292,7 +292,7 @@ fn weights_hold() {
 /// Times and streams of the full datagrams sent by a session.
 type Sendings = Rc<RefCell<Vec<(Time, StreamId)>>>;
 
-/// Records full datagrams of streams from now on; those of the stream `lost` are dropped.
+/// Records full datagrams of streams from now on; datagrams of the stream `lost` are dropped.
 fn watch(streams: &mut Streams, lost: Option<StreamId>) -> Sendings {
     let sendings = Sendings::default();
     let noted = Rc::clone(&sendings);

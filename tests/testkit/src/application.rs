@@ -76,9 +76,9 @@ impl Stream {
 pub struct Job {
     /// Bytes to send.
     pub send_bytes: u64,
-    /// Most bytes written at a time.
+    /// Maximum number of bytes written at a time.
     pub write_bytes: usize,
-    /// Most bytes read per [`Job::read_every`]; `usize::MAX` reads all at once.
+    /// Maximum number of bytes read per [`Job::read_every`]; `usize::MAX` reads all at once.
     pub read_bytes: usize,
     /// Interval of reading; zero reads whenever data is available.
     pub read_every: Duration,

@@ -81,13 +81,13 @@ impl Host {
         Ok(handle)
     }
 
-    /// Oldest remaining connection: in most tests the only one.
+    /// Returns the oldest remaining connection: in most tests the only one.
     #[must_use]
     pub fn connection(&self) -> Option<&Connection> {
         self.connections.values().next()
     }
 
-    /// The connection, mutable.
+    /// Like [`connection`](Self::connection), mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.connections.values_mut().next()
     }

@@ -114,13 +114,13 @@ impl Node {
         self.applications.insert(handle, Application::new(Stream::new(self.own, self.peer)));
     }
 
-    /// Only connection, or the oldest one.
+    /// Returns the oldest connection: in most tests the only one.
     #[must_use]
     pub fn connection(&self) -> Option<&Connection> {
         self.host.connection()
     }
 
-    /// The connection, mutable.
+    /// Like [`connection`](Self::connection), mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.host.connection_mut()
     }
@@ -149,7 +149,7 @@ impl Node {
         !self.is_over && self.host.connections.is_empty()
     }
 
-    /// True if a connection was established after those of a single node had ended; it is not served.
+    /// True if a connection was established after the connections of a single node had ended; it is not served.
     pub fn has_established_more(&mut self) -> bool {
         let unserved = self.host.connections.values_mut().filter(|_| self.is_over);
         unserved.flat_map(|it| std::iter::from_fn(|| it.poll_event())).any(|event| event == Event::Connected)

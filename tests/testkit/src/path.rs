@@ -46,8 +46,8 @@ struct Ends {
     to: SocketAddr,
 }
 
-/// An emulated link in each direction, and a NAT in front of each node. Datagrams are delivered to the other node, whatever their
-/// destination, unless that is a former address of the node.
+/// An emulated link in each direction, and a NAT in front of each node. Each datagram is delivered to the other node,
+/// unless its destination is a former address of that node.
 #[derive(Debug)]
 pub struct Links {
     forward: Link<Datagram<Ends>>,

@@ -21,11 +21,11 @@ pub(crate) const FILLED: [u32; 3] = [0, 1_000, 100_000];
 const DATAGRAMS: u64 = 2_000;
 /// Work of the victim, by functions of [`Scene`]: the peer's work is not counted.
 const PARTS: &[(&str, &str)] = &[("taken in", "Scene::take_in"), ("served", "Scene::serve")];
-/// Most streams of one kind per session.
+/// Maximum number of streams of one kind per session.
 const STREAMS_MAX: u32 = dfcp_proto::limits::STREAMS_MAX;
-/// Most blocks per window.
+/// Maximum number of blocks per window.
 const BLOCKS_MAX: u32 = 16_384;
-/// Most blocks in one run of a report.
+/// Maximum number of blocks in one run of a report.
 const RUN_MAX: usize = 256;
 const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
 const MS: Duration = Duration::from_millis(1);

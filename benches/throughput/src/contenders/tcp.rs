@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use super::{COUNTERS_MAX, Dial, Duplex, Listen};
 use crate::protocol::Ready;
 
-/// Most connections waiting to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 1_024;
 
 /// The accepting side.

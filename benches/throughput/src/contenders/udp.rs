@@ -23,7 +23,7 @@ const SEQUENCE_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = 16;
 
-/// Most bytes received by one call in one buffer.
+/// Maximum number of bytes received by one call in one buffer.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Counters of a sender.

@@ -13,7 +13,8 @@ use crate::limits;
 use crate::meter::Meter;
 use crate::protocol::{Job, Message, Role, Window};
 
-/// Most bytes read or written at a time by all flows of an end together, so that slow flows update their counters often enough.
+/// Limit of bytes read or written at a time by all flows of an end together, so that slow flows update their counters
+/// often enough.
 const CHUNKS_BYTES_MAX: usize = 16 << 20;
 
 /// Accepts `flows` flows, reads them, and measures.
@@ -113,7 +114,7 @@ async fn measure(
     }
 }
 
-/// Most bytes that one flow reads or writes at a time.
+/// Maximum number of bytes that one flow reads or writes at a time.
 fn chunk_bytes(flows: usize) -> usize {
     limits::CHUNK_BYTES.min(CHUNKS_BYTES_MAX / flows.max(1))
 }

@@ -20,8 +20,8 @@ impl SplitMix64 {
     }
 }
 
-/// Writes the coefficients of the encoding symbol `esi` of a block with `coefficients.len()` source symbols: coefficient i is that of
-/// source symbol i.
+/// Writes the coefficients of encoding symbol `esi` of a block with `coefficients.len()` source symbols: coefficient i
+/// belongs to source symbol i.
 ///
 /// A source symbol has a single coefficient 1, and zeros. The coefficients of a repair symbol are the bytes, lowest first, of successive
 /// outputs of SplitMix64 seeded with its ESI, with 1 in place of 0.

@@ -11,8 +11,8 @@ use core::{fmt, mem};
 use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
-/// Least space for repair symbols; more is reserved in powers of two. The number needed varies from block to block, and a reused decoder
-/// has space for all but the rarest cases.
+/// Minimum space for repair symbols; more is reserved in powers of two. The number needed varies from block to block,
+/// and a reused decoder has space for all but the rarest cases.
 const REPAIRS_ROOM_MIN: usize = 8;
 
 /// Blocks of up to this many source symbols are solved with a smaller buffer, which is faster to initialise.
@@ -48,7 +48,7 @@ pub enum Pushed {
     Complete,
 }
 
-/// Reason for which a symbol was refused.
+/// Reason why a symbol was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecoderError {
@@ -175,8 +175,8 @@ impl Decoder {
         self.take_block()
     }
 
-    /// Takes the block, if it is complete, once only. The decoder then accepts [`restart`](Self::restart), and treats further symbols as
-    /// those of a complete block.
+    /// Takes the block, if it is complete, once only. Afterwards the decoder accepts [`restart`](Self::restart), and
+    /// treats further symbols as symbols of a complete block.
     #[must_use]
     pub fn take_block(&mut self) -> Option<Vec<u8>> {
         if !self.is_complete() || self.block.is_empty() {

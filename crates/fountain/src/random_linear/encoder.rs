@@ -28,7 +28,7 @@ pub struct Encoder<B> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {
-    /// The block's length is not that of the shape.
+    /// The block's length differs from the shape's.
     #[error("the block has {got} bytes, but its shape says {expected}")]
     BlockLength {
         /// Bytes in the block.
@@ -109,13 +109,13 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(())
     }
 
-    /// Writes consecutive repair symbols from `first_esi` on to `out`, whose length is a multiple of the symbol size and gives their
-    /// number. Allocates nothing.
+    /// Writes consecutive repair symbols from `first_esi` on to `out`. The length of `out` is a multiple of the symbol
+    /// size, and determines the number of symbols. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// Fails with [`EncoderError::OutputLength`] if `out` is not a whole number of symbols, and with [`EncoderError::NotRepair`] if an id
-    /// is not that of a repair symbol.
+    /// Fails with [`EncoderError::OutputLength`] if `out` is not a whole number of symbols, and with
+    /// [`EncoderError::NotRepair`] if an id does not belong to a repair symbol.
     pub fn write_repairs(&self, first_esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
         let (symbol_size, k) = (self.shape.symbol_size(), self.shape.k());
         if !out.len().is_multiple_of(symbol_size) {

@@ -28,7 +28,7 @@ pub use shape::{BlockShape, ShapeError};
 
 use crate::kernel::SOURCES_MAX;
 
-/// Most source symbols in a block.
+/// Maximum number of source symbols in a block.
 pub const K_MAX: usize = 256;
 
 // A repair symbol is one dot product over all source symbols.

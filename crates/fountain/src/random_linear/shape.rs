@@ -15,7 +15,7 @@ pub struct BlockShape {
     length_bytes: u32,
 }
 
-/// Reason for which a [`BlockShape`] is out of range.
+/// Reason why a [`BlockShape`] is out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {

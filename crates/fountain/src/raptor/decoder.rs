@@ -11,8 +11,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Most segments of a decoder: over five times the need of a block, so an honest sender never reaches it. It limits a decoder's memory to
-/// about 6 MB, including its graphs, and three times that while decoding.
+/// Maximum number of segments of a decoder: over five times the need of a block, so an honest sender never exceeds it.
+/// Limits a decoder's memory to about 6 MB, including its graphs, and to three times that while decoding.
 pub const SEGMENTS_MAX: usize = 256;
 
 /// Number of segments per allocation: a decoder then takes little more memory than its segments, and a block is rarely moved.
@@ -98,7 +98,8 @@ impl Decoder {
     /// afresh: keeping the results of a failed attempt would take ten times the memory of the segments, for each block
     /// of a window, and would save no time. Without new segments the call returns immediately.
     ///
-    /// The set of decoded bytes is that of the thesis: LT and LDPC decoding, repeated until neither gains (§3.10.2).
+    /// The set of decoded bytes is the same as in the thesis: LT and LDPC decoding, repeated until neither gains
+    /// (§3.10.2).
     pub fn decode(&mut self) -> bool {
         if !self.is_complete() && self.tried < self.graphs.len() {
             let peeler = self.peel();

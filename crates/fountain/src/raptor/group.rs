@@ -6,7 +6,7 @@ use super::{Error, INTERMEDIATE_BYTES, SEGMENT_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most blocks of an [`EncoderGroup`].
+/// Maximum number of blocks of an [`EncoderGroup`].
 pub const GROUP_BLOCKS_MAX: usize = 32;
 
 /// Rows transposed at a time: few enough to stay in the first-level cache.

@@ -72,7 +72,7 @@ pub const SEGMENT_BYTES: usize = 1_420;
 /// is 1.05 · [`SOURCE_BYTES`], the documents' ε = 5 %, rounded up to whole segments.
 pub const REDUNDANCY_DEFAULT_BYTES: usize = (SOURCE_BYTES * 105).div_ceil(100).div_ceil(SEGMENT_BYTES) * SEGMENT_BYTES;
 
-/// Reason for which a call of the classic code was refused.
+/// Reason why a call of the classic code was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

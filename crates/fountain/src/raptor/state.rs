@@ -1,6 +1,7 @@
 //! A validated state of the generator.
 
-/// Least valid value of each component. A component below it has only bits that its recurrence masks out, so it would stay zero forever.
+/// Minimum valid value of each component. A smaller component has only bits that its recurrence masks out, so it would
+/// stay zero forever.
 pub(super) const COMPONENT_MIN: [u32; 3] = [2, 8, 16];
 
 /// The bits of each component that its recurrence uses (the constants C of the paper).

@@ -104,7 +104,7 @@ impl Pattern {
     }
 }
 
-/// Reason for which a handshake step failed. After any of these errors, the state is unchanged.
+/// Reason why a handshake step failed. After any of these errors, the state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// A received message is too short or too long.

@@ -41,7 +41,7 @@ pub const TAG_BYTES: usize = 16;
 /// Shift from a datagram number to its epoch.
 pub const EPOCH_SHIFT: u32 = 28;
 
-/// Most bytes of header, plaintext and tag together; the limits of [`EPOCH_SHIFT`] rely on it.
+/// Maximum number of bytes of header, plaintext and tag together; the limits of [`EPOCH_SHIFT`] rely on it.
 pub const SEALED_BYTES_MAX: usize = 2048;
 
 /// Key epoch of a datagram number. The header of a segment carries it modulo 4.

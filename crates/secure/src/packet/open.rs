@@ -12,7 +12,7 @@ use crate::role::Direction;
 /// window, which already refuses such old numbers.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
-/// Reason for which a datagram could not be opened.
+/// Reason why a datagram could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// The datagram is too short for a tag.

@@ -1,4 +1,4 @@
-//! Opening of recorded datagrams: those of a capture, whose keys are in a key log (`spec/security.md` §6).
+//! Opening of recorded datagrams of a capture, whose keys are in a key log (`spec/security.md` §6).
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{Chain, Cipher, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Reason for which a datagram could not be sealed: always an error of the caller. The datagram must not be sent.
+/// Reason why a datagram could not be sealed: always an error of the caller. The datagram must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
     /// The number, or a higher one, was used before.
@@ -66,7 +66,7 @@ impl SealKeys {
     /// Encrypts `buffer` in place and writes the tag that authenticates it and `header`. Allocates memory only at the first datagram of an
     /// epoch, whose key replaces and wipes the previous one.
     ///
-    /// `number` must be above that of every earlier call; gaps are permitted, but not over a whole epoch.
+    /// `number` must be higher than in every earlier call. Gaps are permitted, but not over a whole epoch.
     ///
     /// # Errors
     /// Fails with a [`SealError`], always an error of the caller; the datagram must not be sent. The number counts as used after

@@ -24,7 +24,7 @@ use crate::world::{World, stranger};
 /// Duration of each lie.
 const LIE: Duration = Duration::from_secs(60);
 
-/// Round-trip time in the sender's remembered path, equal to that of the handshake here.
+/// Round-trip time of the path that the sender remembers, equal to the handshake's.
 const HINT_RTT: Duration = Duration::from_millis(5);
 
 /// Interval of a liar's reports.
@@ -168,7 +168,7 @@ pub struct Drawn {
     pub drawn_bytes: u64,
     /// IP bytes of the source symbols in proven blocks.
     pub proven_bytes: u64,
-    /// Greatest IP bytes permitted for the oldest block before any proof: 4K/(1 − p) symbols.
+    /// Maximum IP bytes permitted for the oldest block before any proof: 4K/(1 − p) symbols.
     pub floor_bytes: u64,
     /// IP bytes besides data: those sent to an address that was only challenged, and the fixed allowance.
     pub besides_bytes: u64,
@@ -375,7 +375,8 @@ impl Liar {
         Ok(())
     }
 
-    /// Consistent report: useful and useless symbols add up to those that arrived, and every open block lacks some.
+    /// Makes a consistent report: useful and useless symbols add up to the symbols that arrived, and every open block
+    /// lacks some.
     fn lossy(&mut self, talk: &mut Talk, arrived: f64) -> Result<Vec<u8>> {
         let data = talk.seen - talk.control;
         let received = talk.control + (f64::from(data) * arrived) as u32;

@@ -134,7 +134,7 @@ pub struct Cost {
     pub units: u64,
     /// Datagrams that the victim dropped unread.
     pub dropped: u64,
-    /// Peak of memory beyond that of the open session, KiB.
+    /// Peak of memory in excess of the open session's, KiB.
     pub memory_kib: u64,
     /// Peak of memory that was not charged to the endpoint's limit, KiB.
     pub uncharged_kib: u64,
@@ -311,7 +311,7 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
         Attack::GroupsSmall => {
             let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
-            // The same symbol twice: two different ones would suffice.
+            // Each id occurs twice with the same symbol, because two different symbols would suffice to decode.
             Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
         }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },

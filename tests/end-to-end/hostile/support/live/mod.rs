@@ -18,14 +18,15 @@ pub use attacker::Attack;
 pub use honest::{Honest, Tally, echo_server, echo_through};
 pub use meter::{Logs, memory_kib, panics};
 
-/// Greatest allocation beyond the memory before the attack. A connection may hold 1 MiB to send, three times 1 MiB received and 4 MiB of
-/// waiting datagrams; with four connections and both ends in this process that is 64 MiB. Half-open connections are negligible beside that.
+/// Maximum permitted growth of allocated memory during an attack. A connection may hold 1 MiB to send, three times 1
+/// MiB received and 4 MiB of waiting datagrams; with four connections and both ends in this process that is 64 MiB.
+/// Half-open connections are negligible in comparison.
 pub const GROWTH_KIB_MAX: u64 = 64 << 10;
 
 /// Permitted growth per end of each honest connection, which stays in TIME_WAIT for a while: the library's limit per connection.
 pub const GROWTH_KIB_PER_END: u64 = 80;
 
-/// Most log lines of a level shown by default that a whole attack may cause.
+/// Maximum number of log lines, of levels shown by default, that a whole attack may cause.
 pub const LOG_LINES_MAX: u64 = 10;
 
 /// Time limit of a run, only against hanging.
@@ -36,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 pub struct Size {
     /// Datagrams of the attack.
     pub datagrams: u64,
-    /// Most datagrams per second.
+    /// Maximum number of datagrams per second.
     pub datagrams_per_s: u64,
     /// Bytes of each honest transfer, each way.
     pub transfer_bytes: u64,
@@ -65,9 +66,9 @@ pub struct Row {
     pub memory_before_mib: f64,
     /// Peak of allocated memory during the attack, MiB.
     pub memory_peak_mib: f64,
-    /// Greatest number of half-open connections.
+    /// Peak number of half-open connections.
     pub half_open_max: usize,
-    /// Greatest size of a half-open connection, bytes.
+    /// Peak size of a half-open connection, bytes.
     pub half_open_bytes_each_max: usize,
     /// Cookies requested by the server.
     pub cookies_sent: u64,
@@ -213,8 +214,8 @@ impl Row {
         wrong(lines > LOG_LINES_MAX, format!("{lines} log lines"));
     }
 
-    /// Greatest permitted number of processed first messages: two per honest attempt, plus the unreadable ones that the server's limit
-    /// permits for the elapsed time, which is no shorter by the server's clock than by ours.
+    /// Maximum permitted number of processed first messages: two per honest attempt, plus the unreadable ones that the
+    /// server's limit permits for the elapsed time, which is no shorter by the server's clock than by ours.
     fn computed_max(&self, attack: Attack) -> u64 {
         if attack != Attack::UnreadableFirst {
             return u64::MAX;

@@ -15,7 +15,7 @@ use super::local;
 const FIRST_MAX: usize = 256;
 const LATEST_MAX: usize = 1_024;
 
-/// Most distinguished clients.
+/// Maximum number of clients that are distinguished.
 const CLIENTS_MAX: usize = 1_024;
 
 /// Copies of forwarded datagrams in both directions.
