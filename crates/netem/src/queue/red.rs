@@ -35,7 +35,7 @@ pub(super) struct RedQueue<P> {
     marker: Marker,
 }
 
-/// Decision on an arriving packet by the average.
+/// Decision on an arriving packet, from the average length of the queue.
 enum Verdict {
     Keep,
     Drop,

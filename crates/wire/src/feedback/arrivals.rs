@@ -85,7 +85,7 @@ pub struct EcnCounts {
     /// Datagrams that arrived with CE: marked by a queue on the path.
     pub ce: u32,
     /// Datagrams that arrived with ECT(0) or ECT(1). The path clears the field if `ect` and `ce` together are below the
-    /// number of datagrams sent with ECT.
+    /// number of arrived datagrams that were sent with ECT.
     pub ect: u32,
 }
 

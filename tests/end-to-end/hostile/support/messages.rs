@@ -414,7 +414,7 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
     let seconds = PAUSE.as_secs_f64() * datagrams as f64;
     // Traffic without proofs is limited as for data (§11.1): six seconds of the rate, and one transmission of each message in any case.
     let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
-    // Messages handed over by the application are its own choice, and not charged.
+    // The victim's application chooses how many messages it hands over, so they are not charged to the attack.
     Ok(scene.finish(Most { memory_kib: 16 << 10, uncharged_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))
 }
 
