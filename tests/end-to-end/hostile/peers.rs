@@ -55,7 +55,7 @@ fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<
                 lied = true;
                 return vec![answer];
             }
-            // Before the lie it sometimes reports, truthfully, that it has no data.
+            // Before the lie the peer sometimes reports, truthfully, that it has no data.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });

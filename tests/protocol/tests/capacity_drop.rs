@@ -11,9 +11,9 @@ use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
-/// Time limit while the sender's estimate still covers the loss.
+/// Longest interruption if the sender's loss estimate still covers the loss.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Time limit for the circuit breaker, which observes for 3 s and tests for one.
+/// Longest interruption if the circuit breaker must act: it observes for 3 s and tests for 1 s.
 const BREAKER: Duration = Duration::from_secs(4);
 const BUFFER_PACKETS: usize = 50;
 /// Bytes of a full IP packet, and its application bytes.
@@ -88,7 +88,7 @@ impl CapacityDrop {
         Delivery { gap, first_share: share(middle - begin), second_share: share(end - middle) }
     }
 
-    /// Checks that delivery continues `within` this time plus three round trips, and then uses the path.
+    /// Checks that delivery resumes after at most `within` plus three round trips, and then uses the path's capacity.
     fn check(self, within: Duration) {
         let gap_max = within + self.full_rtt() * 3;
         let second_share_min = match self.traffic {

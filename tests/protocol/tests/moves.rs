@@ -20,7 +20,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
 /// Length of the measurement on a lossy path: the few blocks in 3 s, of up to 363 kB, end earlier or later by chance.
 const MEASURED_LOSSY: Duration = Duration::from_secs(9);
-/// Least delivery after the change, as a share of that before.
+/// Least delivery after the change, as a share of the delivery before it.
 const SHARE_MIN: f64 = 0.93;
 /// Greatest relative error of the round-trip time.
 const RTT_ERROR_MAX: f64 = 0.05;
@@ -54,7 +54,7 @@ struct Move {
 /// Measurements around a change.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Delivery during the measurement, as a share of that before the change.
+    /// Delivery during the measurement, as a share of the delivery before the change.
     share: f64,
     /// Time from the change until the sender noticed it.
     until_known: Duration,
@@ -200,7 +200,7 @@ fn check(what: Move) {
         let is_right =
             it.share >= SHARE_MIN && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
         assert!(is_right, "seed {seed} of {what:?}: {it:?}");
-        // No size is probed again, unless the path differs or silence looks like a narrower one.
+        // No size is probed again, unless the path differs or silence looks like a narrower path.
         let is_kept = what.far || what.loss > 0.0 || it.packet_bytes > 1_480;
         assert!(is_kept && it.changes <= 1, "seed {seed} of {what:?}: {it:?}");
     }

@@ -21,7 +21,7 @@ pub trait Path {
     /// Time of the next arrival, or of another change on the path.
     fn next_time(&self) -> Option<Time>;
 
-    /// Time at which the interface of the node at this address accepts its next datagram; a past time means at once.
+    /// Time at which the interface of the node at this address accepts its next datagram; a past time means now.
     fn ready_at(&self, from: SocketAddr) -> Time;
 
     /// Occupies the interface of the node at this address with the transmission of `bytes` bytes.
@@ -46,8 +46,8 @@ struct Ends {
     to: SocketAddr,
 }
 
-/// An emulated link in each direction, and a NAT in front of each node. Datagrams are delivered to the other node, whatever their
-/// destination, unless that is a former address of the node.
+/// An emulated link in each direction, and a NAT in front of each node. Datagrams are delivered to the other node with
+/// any destination except a former address of that node.
 #[derive(Debug)]
 pub struct Links {
     forward: Link<Datagram<Ends>>,
@@ -131,7 +131,7 @@ impl Links {
         self.server.move_to(outside);
     }
 
-    /// Keeps former addresses of both nodes valid: datagrams to them arrive again.
+    /// Makes former addresses of both nodes valid again: datagrams to them arrive.
     pub fn keep_former(&mut self) {
         self.client.former.clear();
         self.server.former.clear();

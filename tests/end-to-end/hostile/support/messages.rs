@@ -277,7 +277,7 @@ impl Scene {
     }
 }
 
-/// Attacks with this number of datagrams, or for the time that they take.
+/// Attacks with this number of datagrams. A victim that sends runs for the time that the datagrams would take.
 ///
 /// # Errors
 /// Fails if a message cannot be made.
@@ -311,14 +311,14 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
         Attack::GroupsSmall => {
             let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
-            // The same symbol twice: two different ones would suffice.
+            // The same symbol twice: two different ones would suffice to decode.
             Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
         }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },
         Attack::NoLifetime => {
             Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
         }
-        // The longest ones, except unlimited ones.
+        // The greatest age and lifetime that are not unlimited.
         Attack::Years => {
             Message { age_us: Message::LIFETIME_UNLIMITED - 2, lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest }
         }

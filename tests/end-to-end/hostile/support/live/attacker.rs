@@ -252,7 +252,8 @@ impl Attacker<'_> {
         })
     }
 
-    /// Sets the id of the next handshake. Its message is derived from the id, so that the cookie of one is valid for the other.
+    /// Sets the id of the next handshake. An unreadable first message is derived from the id, so both starts of one
+    /// handshake share it, and the cookie stays valid.
     fn begin_with(&mut self, id: u32) {
         self.puppet.id = id;
         if self.attack == Attack::UnreadableFirst {
