@@ -1,4 +1,4 @@
-//! A modern sender's datagrams, against the bounds on them (`spec/protocol.md`, [safe-1]).
+//! Check of a modern sender's datagrams against their limits (`spec/protocol.md`, [safe-1]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,29 +14,29 @@ use dfcp_wire::{Flags, StreamId, Unverified};
 
 /// Lateness which a pacer may catch up in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
-/// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
+/// Control segments beyond those permitted by time and by the peer's segments: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
-/// Numbers of which one is never given to a datagram ([data-5]).
+/// One of this many datagram numbers is skipped ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
 /// Bytes that a stream may have beyond the peer's memory: a symbol, and the rounding ([window-1]).
 const FREE_BYTES_MAX: u64 = 1_472 + 1_023;
 
-/// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
+/// Longest time for which a sender may use its rate on credit: eight of the longest counted round trips ([credit-2]).
 const CREDIT_SPAN_MAX: Duration = limits::CREDIT_RTT_MAX.saturating_mul(8);
 
-/// A block which was sent.
+/// A sent block.
 #[derive(Debug)]
 struct Sent {
     k: u64,
     symbols: u64,
     /// IP bytes of its longest datagram.
     datagram_bytes: u64,
-    /// The peer has said that it has this block. Without proofs that counts as one.
+    /// True if the peer has acknowledged this block, even without a valid proof.
     is_acknowledged: bool,
 }
 
-/// The account of one sender.
+/// Account of one sender's datagrams.
 #[derive(Debug)]
 pub struct Emission {
     started: Time,
@@ -46,12 +46,12 @@ pub struct Emission {
     rate_bps: u64,
     overhead_bytes: u32,
     window_blocks: u64,
-    /// One past the highest block which any window ever permitted.
+    /// One past the highest block permitted by any window so far.
     block_limit: u64,
-    /// The most that the peer has lent to blocks which are not read, and has said to have read.
+    /// Highest receive memory that the peer has advertised, and highest count of read bytes that it has reported.
     memory_bytes: u64,
     read_bytes: u64,
-    /// Bytes that all sent blocks count as.
+    /// Sum of the charged sizes of all sent blocks ([window-1]).
     cut_bytes: u64,
     /// One past the highest block that was sent.
     pub next_block: u32,
@@ -63,20 +63,21 @@ pub struct Emission {
     data_bits: u64,
     data_bits_max: u64,
     blocks: BTreeMap<u32, Sent>,
-    /// The peer has said something that may be a report.
+    /// True once the peer has sent a segment that may be a report.
     has_reported: bool,
-    /// IP bytes of the K datagrams of each acknowledged block, and of what the largest block may take on credit.
+    /// IP bytes of the K datagrams of each acknowledged block, and most IP bytes that the largest block may take on
+    /// credit.
     proven_bytes: u64,
     block_bytes_max: u64,
-    /// Segments which the peer sent.
+    /// Number of segments sent by the peer.
     heard: u64,
     syn_id: Option<u32>,
-    /// The RST that ended the session, and when it last left.
+    /// Last sending time and bytes of the RST that ended the session.
     last_words: Option<(Time, Vec<u8>)>,
 }
 
 impl Emission {
-    /// A sender which starts its handshake at `now`.
+    /// Account of a sender that starts its handshake at `now`.
     #[must_use]
     pub fn new(now: Time, rate_bps: u64, overhead_bytes: u32) -> Self {
         Self {
@@ -106,19 +107,19 @@ impl Emission {
         }
     }
 
-    /// The id which the sender named in its SYN.
+    /// Connection id in the sender's SYN.
     #[must_use]
     pub fn syn_id(&self) -> Option<u32> {
         self.syn_id
     }
 
-    /// Datagrams with data.
+    /// Number of datagrams with data.
     #[must_use]
     pub fn data_datagrams(&self) -> u64 {
         self.datagrams - self.control
     }
 
-    /// Datagrams without data.
+    /// Number of datagrams without data.
     #[must_use]
     pub fn control_datagrams(&self) -> u64 {
         self.control
@@ -130,7 +131,7 @@ impl Emission {
         self.blocks.get(&block_id).map_or(0, |block| block.k)
     }
 
-    /// The peer's SYNACK is about to arrive, with these parameters.
+    /// Records the parameters in the peer's SYNACK, which is about to arrive.
     pub fn open(&mut self, now: Time, parameters: &Parameters) {
         self.opened = Some(now);
         if parameters.offer.rate_max_bps > 0 {
@@ -141,7 +142,7 @@ impl Emission {
         self.memory_bytes = parameters.offer.receive_memory_bytes;
     }
 
-    /// The peer is about to say this.
+    /// Records a segment of the peer, which is about to arrive.
     pub fn allow(&mut self, header: &Header, payload: &[u8]) {
         self.heard += 1;
         if header.flags == (Flags::FIN | Flags::ACK) {
@@ -168,7 +169,7 @@ impl Emission {
         if read_bytes <= self.cut_bytes {
             self.read_bytes = self.read_bytes.max(read_bytes);
         }
-        // [window-1]: whatever it says of KiB, a stream holds nothing when all of its blocks are read.
+        // [window-1]: for any reported KiB, a stream whose blocks are all read holds nothing.
         if state.blocks_read >= self.next_block {
             self.read_bytes = self.read_bytes.max(self.cut_bytes);
         }
@@ -188,7 +189,8 @@ impl Emission {
         }
     }
 
-    /// The peer names these, whether the sender believes it or not: the account is an upper bound.
+    /// Counts these blocks as acknowledged, even if the sender rejects the acknowledgement: the account is an upper
+    /// bound.
     fn acknowledge(&mut self, blocks: Range<u32>) {
         for block in self.blocks.range_mut(blocks).map(|(_, block)| block).filter(|block| !block.is_acknowledged) {
             block.is_acknowledged = true;
@@ -196,13 +198,13 @@ impl Emission {
         }
     }
 
-    /// The sender has sent this.
+    /// Records a datagram of the sender, and checks all limits of data.
     pub fn note(&mut self, now: Time, datagram: &[u8]) {
         let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
         let received = header.verify(datagram).expect("what is sent can be decoded");
         let number = u64::from(received.number);
         if let Some((sent, words)) = &mut self.last_words {
-            // [rst-10]: nothing else leaves afterwards, and not often.
+            // [rst-10]: after the RST only copies of it are sent, and seldom.
             assert_eq!(datagram, words, "it follows the end");
             assert!(now.since(*sent) >= limits::LAST_WORDS_INTERVAL_MIN, "the end is repeated too soon");
             *sent = now;
@@ -241,7 +243,8 @@ impl Emission {
         let factor = (limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX)).ceil() as u64;
         self.block_bytes_max = self.block_bytes_max.max(factor * k * block.datagram_bytes);
 
-        // [plan-5]: what the worst loss that is believed asks for, should all but one have arrived; then one per round trip.
+        // [plan-5]: the number required at the highest loss that is believed if all but one symbol have arrived; then
+        // one per round trip.
         let factor =
             (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
@@ -256,8 +259,9 @@ impl Emission {
         self.check_credit(now, opened);
     }
 
-    /// [credit-3] before the first report; then what [credit-6] says of a minute, and the trickle of each further one. Two
-    /// datagrams may come on top, and one in each minute at rates which take longer for it.
+    /// Checks the credit: [credit-3] before the first report; then [credit-6] for one minute, and the trickle of each
+    /// further minute. Two more datagrams are permitted, and one in each minute for rates so low that a datagram takes
+    /// longer than the trickle's period.
     fn check_credit(&self, now: Time, opened: Time) {
         let elapsed = now.since(opened);
         let rate = |time: Duration| u128::from(self.rate_bps / 8) * time.as_nanos() / 1_000_000_000;
@@ -282,8 +286,8 @@ impl Emission {
         assert!(u128::from(self.data_bits) <= allowed, "{} bits of data, {allowed} allowed", self.data_bits);
     }
 
-    /// Control segments: one answer and one urgent report for each segment heard, a report per millisecond, and the
-    /// repeats and keep-alives, of which ten in a hundred milliseconds are many.
+    /// Checks the number of control segments. Permitted are one answer and one urgent report for each received segment,
+    /// a report per millisecond, and repeats and keep-alives, at most two per ten milliseconds.
     pub fn check(&self, now: Time) {
         let elapsed_ms = now.since(self.started).as_millis() as u64;
         let allowed = CONTROL_BASE + 2 * self.heard + elapsed_ms + elapsed_ms / 5;
@@ -335,7 +339,7 @@ mod tests {
         assert_eq!(emission.data_datagrams(), 30);
     }
 
-    /// The peer says that it needs the block `next_needed`, and has this number of blocks behind it.
+    /// Reports that the peer needs the block `next_needed`, and has `complete` blocks after it.
     fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
         emission.window_blocks = 1 << 20;
         let report = Report::default();
@@ -350,7 +354,7 @@ mod tests {
         emission.allow(&header, &payload[..length]);
     }
 
-    /// 1056 IP bytes each, a block each, at 1 Mbit/s, from the datagram `from` on.
+    /// Sends datagrams of 1056 IP bytes with a block each, at 1 Mbit/s, from number `from` on.
     fn send(emission: &mut Emission, from: u32, datagrams: u32) {
         for i in from..from + datagrams {
             emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i));
@@ -361,7 +365,7 @@ mod tests {
     fn a_sender_within_its_credit_passes() {
         let mut emission = account();
         emission.block_limit = 1_000;
-        // 125 000 bytes and a 64th of what a second takes are 120 datagrams.
+        // 120 datagrams are 125 000 bytes and a trickle of 1/64 of the rate for the elapsed second.
         send(&mut emission, 0, 120);
         report(&mut emission, 50, 20);
         assert_eq!(emission.proven_bytes, 70 * 1_056, "all before the block needed, and 20 behind it");
@@ -375,7 +379,7 @@ mod tests {
         send(&mut emission, 0, 130);
     }
 
-    /// 4.8 s of the rate are 568 datagrams, their trickle 9, and 20 blocks proven bring 90.
+    /// On credit: 4.8 s of the rate are 568 datagrams, their trickle 9, and 20 proven blocks give 90.
     fn on_credit(datagrams: u32) {
         let mut emission = account();
         send(&mut emission, 0, 20);

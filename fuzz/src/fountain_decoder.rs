@@ -1,4 +1,4 @@
-//! The modern code's decoder (`spec/fountain-code.md`): any symbols in any order, against a second elimination.
+//! The modern code's decoder (`spec/fountain-code.md`): any symbols in any order, compared with a second elimination.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use dfcp_fountain::random_linear::{
 
 use crate::input::{Input, filler};
 
-/// Symbols pushed at most: twice what the largest block needs.
+/// Most symbols pushed: twice the number that the largest block needs.
 const PUSHES_MAX: usize = 2 * K_MAX;
-/// The second elimination is slow: it runs along for blocks of at most this number of symbols.
+/// Most symbols of a block for which the second elimination runs, because it is slow.
 const MODEL_K_MAX: usize = 48;
 
-/// Encodes a block of the input's shape and decodes it from the symbols which the input names.
+/// Encodes a block with the shape in the input, and decodes it from the symbols in the input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let Some(shape) = shape(&mut input) else { return };
@@ -47,7 +47,8 @@ pub fn run(data: &[u8]) {
     scenario.finish();
 }
 
-/// A shape as the other end names it, by K and length; impossible ones must be refused as documented.
+/// Shape of a block with K and length as a peer could declare them. Checks that impossible shapes are refused as
+/// documented.
 fn shape(input: &mut Input<'_>) -> Option<BlockShape> {
     let k = input.below(K_MAX + 1);
     let length_bytes = match input.below(4) {
@@ -67,7 +68,7 @@ struct Scenario<'a> {
     shape: BlockShape,
     encoder: Encoder<&'a [u8]>,
     decoder: Decoder,
-    /// Symbols are the encoder's; otherwise they are noise, and only the rank can be checked.
+    /// True if symbols come from the encoder. Otherwise they are noise, and only the rank can be checked.
     honest: bool,
     seen: BTreeSet<u32>,
     rank: Option<Rank>,
@@ -105,7 +106,7 @@ impl Scenario<'_> {
         self.check_data();
     }
 
-    /// Checks that decoded bytes are those sent, and that the head has no gap.
+    /// Checks that decoded bytes equal the source, and that they begin without a gap.
     fn check_data(&self) {
         let available = self.decoder.available_bytes();
         assert_eq!(self.decoder.data().len(), available);
@@ -123,7 +124,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// A symbol of another size must be refused and change nothing.
+    /// Checks that a symbol of another size is refused and changes nothing.
     fn push_misshapen(&mut self, input: &mut Input<'_>) {
         let (expected, got) = (self.shape.symbol_size(), input.below(SYMBOL_SIZE_MAX + 2));
         if got == expected {
@@ -146,7 +147,7 @@ impl Scenario<'_> {
     }
 }
 
-/// The rank of the equations so far, by textbook elimination with the field's definition.
+/// Rank of the equations so far, by textbook elimination with the definition of the field.
 struct Rank {
     /// Row i has its first non-zero coefficient, 1, in column i.
     rows: Vec<Option<Vec<u8>>>,
@@ -161,7 +162,7 @@ impl Rank {
         self.rows.iter().flatten().count()
     }
 
-    /// Adds a symbol; true if it is independent of those before it.
+    /// Adds a symbol. Returns true if it is independent of earlier symbols.
     fn add(&mut self, esi: u32) -> bool {
         let mut row = vec![0; self.rows.len()];
         write_coefficients(esi, &mut row);

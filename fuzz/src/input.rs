@@ -2,14 +2,14 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
-/// so: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation of one byte
-/// changes one choice.
+/// Sequence of choices, taken from the front of a byte string. After its end every choice is zero, and
+/// [`Input::is_empty`] returns true: a short input is a short scenario, not an error. Each choice takes few whole
+/// bytes, so that a mutation of one byte changes one choice.
 #[derive(Debug)]
 pub struct Input<'a>(Unstructured<'a>);
 
 impl<'a> Input<'a> {
-    /// All of `data`.
+    /// Sequence of choices from all of `data`.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
         Self(Unstructured::new(data))
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         self.value()
     }
 
-    /// Missing bytes are zeros: reading an integer never fails.
+    /// Reads an integer; missing bytes are zeros.
     fn value<T: Arbitrary<'a> + Default>(&mut self) -> T {
         self.0.arbitrary().unwrap_or_default()
     }
@@ -51,12 +51,12 @@ impl<'a> Input<'a> {
         self.value()
     }
 
-    /// True once in `n` bytes' values, `n` a power of two up to 256; never when the bytes are used up.
+    /// True for one of `n` values of a byte, `n` a power of two up to 256; false after the end of the input.
     pub fn rarely(&mut self, n: u16) -> bool {
         u16::from(self.u8()) % n == n - 1
     }
 
-    /// A number below `n`; 0 if `n` is 0. Takes as many bytes as `n` - 1 has, the highest first.
+    /// A number below `n`; 0 if `n` is 0. Takes as many bytes as `n` - 1 has, most significant first.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.choose_index(n).unwrap_or(0)
     }
@@ -71,18 +71,19 @@ impl<'a> Input<'a> {
         self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }
 
-    /// A length byte and as many bytes.
+    /// Bytes preceded by a length byte.
     pub fn short_bytes(&mut self) -> &'a [u8] {
         let n = self.u8().into();
         self.bytes(n)
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub fn all(&mut self) -> &'a [u8] {
         self.bytes(usize::MAX)
     }
 
-    /// A number of any magnitude: small ones, powers of two and their neighbours, the largest, and arbitrary ones.
+    /// A number of any magnitude: small numbers, powers of two and their neighbours, the greatest number, and arbitrary
+    /// ones.
     pub fn number(&mut self) -> u64 {
         let choice = self.u8();
         match choice {
@@ -97,12 +98,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// [`Input::number`], its lower half.
+    /// Lower half of [`Input::number`].
     pub fn number32(&mut self) -> u32 {
         self.number() as u32
     }
 
-    /// `near` moved by at most 127 either way, or any number at all.
+    /// `near` plus or minus at most 127, or an arbitrary number.
     pub fn number_near(&mut self, near: u64) -> u64 {
         match self.u8() as i8 {
             i8::MIN => self.number(),
@@ -111,7 +112,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Changes `bytes` as the input says, by one to four edits; the result may be the same as before.
+/// Changes `bytes` by one to four edits from the input; the result may equal the original.
 pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..=input.below(4) {
         let at = input.below(bytes.len());
@@ -126,8 +127,8 @@ pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// `length` bytes which follow from `seed`; the files in `seeds/` contain them. They have no period which a block's length
-/// could hide.
+/// `length` bytes computed from `seed`; the files in `seeds/` contain them. They have no period that could hide behind
+/// a block's length.
 #[must_use]
 pub fn filler(seed: u64, length: usize) -> Vec<u8> {
     let byte = |at: u64| {

@@ -1,9 +1,9 @@
-//! The bodies of the fuzz targets: plain functions over bytes, which libFuzzer drives (`fuzz_targets/`) and ordinary
-//! tests, too (`tests/targets.rs`).
+//! Bodies of the fuzz targets: plain functions over bytes, driven by libFuzzer (`fuzz_targets/`) and by ordinary tests
+//! (`tests/targets.rs`).
 //!
-//! A body panics when the code under test does, or breaks the promise which the body's first lines state. Structured
-//! ones read their bytes as choices ([`input`]): every byte string is a scenario, and a longer one goes on where a shorter
-//! one ended.
+//! A body panics when the code under test does, or breaks the promise stated at the top of the body's file. Structured
+//! bodies read their bytes as choices ([`input`]): every byte string is a scenario, and a longer one continues a
+//! shorter one.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub mod side;
 pub mod streams;
 pub mod wire;
 
-/// A target: what it is called, and its body.
+/// A target: name and body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

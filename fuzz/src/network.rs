@@ -1,4 +1,4 @@
-//! Two ends, and a network between them which belongs to an adversary.
+//! Two ends, and a network between them that an adversary controls.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,13 +12,14 @@ use dfcp_wire::Unverified;
 use crate::input::{Input, mutate};
 use crate::side::{Action, Side};
 
-/// Datagrams which wait on a wire; the network loses the oldest beyond.
+/// Most datagrams waiting on a wire; beyond this number the oldest is lost.
 const WIRE_DATAGRAMS_MAX: usize = 256;
-/// Datagrams which the adversary remembers, to replay them.
+/// Most datagrams recorded by the adversary for replay.
 const RECORDED_MAX: usize = 64;
-/// One way, once the adversary has gone.
+/// One-way delay without the adversary.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Time without a byte delivered, on a network that loses nothing, after which a connection hangs. Longer than any timer.
+/// Time without a delivered byte, on a network without loss, after which a connection counts as hanging. Longer than
+/// any timer.
 const STALLED: Duration = Duration::from_secs(200);
 
 /// A datagram on a wire.
@@ -43,12 +44,12 @@ pub struct Network {
     from_third: u64,
     profile: Profile,
     is_sealed: bool,
-    /// Datagrams which the ends have sent.
+    /// Number of datagrams sent by the ends.
     pub datagrams: u64,
 }
 
 impl Network {
-    /// A client which calls a server with these configurations of one profile; nothing has been sent.
+    /// Network with a client that connects to a server, with configurations of one profile; nothing has been sent yet.
     #[must_use]
     pub fn new(client: Config, server: Config) -> Self {
         let address = |last, port| SocketAddr::from(([192, 0, 2, last], port));
@@ -71,7 +72,7 @@ impl Network {
         }
     }
 
-    /// Lets both ends work, and puts what they send on the wires.
+    /// Serves both ends, and puts their datagrams on the wires.
     pub fn work(&mut self) {
         for from in 0..2 {
             let mut out = Vec::new();
@@ -101,7 +102,7 @@ impl Network {
         }
     }
 
-    /// Checks the invariants of every moment.
+    /// Checks the invariants that hold at any time.
     fn check_bounds(&self) {
         let [client, server] = &self.sides;
         for (reader, writer) in [(client, server), (server, client)] {
@@ -115,15 +116,15 @@ impl Network {
         }
     }
 
-    /// Hands a datagram to the end `to`.
+    /// Delivers a datagram to the end `to`.
     fn hand_over(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
         let mut out = Vec::new();
         self.sides[to].receive(self.now, from, bytes, &mut out);
         self.post(to, out);
     }
 
-    /// Hands over a datagram which no end sent. Without seals, one that is taken for a genuine one all the same ends the
-    /// comparison: nothing is promised then.
+    /// Delivers a datagram that no end sent. If a plaintext end may accept it as genuine, content is no longer
+    /// compared, because nothing is promised then.
     fn hand_over_forged(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
         if !self.is_sealed && is_whole(bytes) {
             self.sides.iter_mut().for_each(|side| side.is_checked = false);
@@ -136,14 +137,14 @@ impl Network {
 
     // ---- the adversary ----
 
-    /// Delivers the datagram at `index` of a wire, out of its turn.
+    /// Delivers the datagram at `index` of a wire, out of order.
     pub fn deliver(&mut self, from: usize, index: usize) {
         if let Some(datagram) = self.wires[from].remove(index) {
             self.hand_over(1 - from, self.sides[from].host.address, &datagram.bytes);
         }
     }
 
-    /// Delivers everything on a wire, in order or in reverse.
+    /// Delivers all datagrams of a wire, in order or in reverse.
     pub fn deliver_all(&mut self, from: usize, reversed: bool) {
         for _ in 0..self.wires[from].len() {
             let last = self.wires[from].len() - 1;
@@ -151,25 +152,25 @@ impl Network {
         }
     }
 
-    /// Loses the datagram at `index`.
+    /// Loses the datagram at `index` of a wire.
     pub fn lose(&mut self, from: usize, index: usize) {
         self.wires[from].remove(index);
     }
 
-    /// Loses the oldest `count` datagrams.
+    /// Loses the oldest `count` datagrams of a wire.
     pub fn lose_many(&mut self, from: usize, count: usize) {
         let count = count.min(self.wires[from].len());
         self.wires[from].drain(..count);
     }
 
-    /// Delivers the datagram at `index`, which stays on the wire.
+    /// Delivers the datagram at `index` of a wire, and keeps it there.
     pub fn duplicate(&mut self, from: usize, index: usize) {
         if let Some(datagram) = self.wires[from].get(index).cloned() {
             self.hand_over(1 - from, self.sides[from].host.address, &datagram.bytes);
         }
     }
 
-    /// Delivers a changed copy of the datagram at `index`; checksum and CRC are not repaired.
+    /// Delivers a changed copy of the datagram at `index`; checksum and CRC are not corrected.
     pub fn change(&mut self, from: usize, index: usize, input: &mut Input<'_>) {
         let Some(datagram) = self.wires[from].get(index) else { return };
         let mut bytes = datagram.bytes.clone();
@@ -179,13 +180,13 @@ impl Network {
         }
     }
 
-    /// Delivers bytes of the input's, as if from the other end or from a third address.
+    /// Delivers `bytes`, as if from the other end or from a third address.
     pub fn inject(&mut self, to: usize, from_third: bool, bytes: &[u8]) {
         let from = if from_third { self.third } else { self.sides[1 - to].host.address };
         self.hand_over_forged(to, from, bytes);
     }
 
-    /// Delivers a recorded datagram again, to the end that it was for, from its sender's or from a third address.
+    /// Delivers a recorded datagram again to its destination, from its sender's or from a third address.
     pub fn replay(&mut self, index: usize, from_third: bool) {
         let Some((from, bytes)) = self.recorded.get(index).cloned() else { return };
         self.from_third += u64::from(from_third);
@@ -193,13 +194,13 @@ impl Network {
         self.hand_over(1 - from, address, &bytes);
     }
 
-    /// Datagrams on a wire.
+    /// Number of datagrams on a wire.
     #[must_use]
     pub fn waiting(&self, from: usize) -> usize {
         self.wires[from].len()
     }
 
-    /// Datagrams remembered.
+    /// Number of recorded datagrams.
     #[must_use]
     pub fn recorded(&self) -> usize {
         self.recorded.len()
@@ -207,15 +208,15 @@ impl Network {
 
     // ---- time ----
 
-    /// Goes to the next timer of either end, but at most `limit` further.
+    /// Advances to the next timer of either end, by at most `limit`.
     pub fn advance_to_timer(&mut self, limit: Duration) {
         let next = self.sides.iter().filter_map(|side| side.next_timeout(self.now)).min();
         self.now = next.unwrap_or(self.now).clamp(self.now, self.now + limit);
     }
 
-    /// The adversary goes, the network delivers everything in order, and both applications read, and end their streams.
-    /// Everything written must arrive then, or the connection end with an error; `datagrams_max` bounds the work, and
-    /// leaves the question open.
+    /// Runs without the adversary: the network delivers everything in order, and both applications read, and end their
+    /// streams. All written bytes must arrive, or the connection must end with an error. `datagrams_max` bounds the
+    /// work; a run that reaches it is not judged.
     pub fn settle(&mut self, datagrams_max: u64) {
         self.run_on(datagrams_max, true);
         self.sides.iter_mut().for_each(|side| side.read(self.now, usize::MAX));
@@ -253,7 +254,7 @@ impl Network {
     }
 }
 
-/// True if a plaintext datagram has its checksum or CRC, and is a segment.
+/// Returns true if a plaintext datagram is a segment with a correct checksum or CRC.
 fn is_whole(datagram: &[u8]) -> bool {
     match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => header.verify(datagram).is_ok(),
@@ -264,7 +265,7 @@ fn is_whole(datagram: &[u8]) -> bool {
 
 #[cfg(test)]
 impl Network {
-    /// As [`Network::settle`], but nobody reads or closes.
+    /// Like [`Network::settle`], but the applications neither read nor close.
     pub(crate) fn hang(&mut self) {
         self.run_on(u64::MAX / 2, false);
     }

@@ -1,5 +1,5 @@
 //! The classic code's decoder (`spec/fountain-code-classic.md`), with genuine segments, and with hostile states and
-//! bytes. A block takes milliseconds, so the work is bounded tightly.
+//! bytes. A block takes milliseconds, so the work has tight limits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,19 +13,19 @@ use dfcp_fountain::raptor::{
 use crate::input::{Input, filler};
 
 const OPERATIONS_MAX: usize = 80;
-/// Graphs drawn anew in one run: each costs as much as a hundred ordinary operations.
+/// Most new graphs in one run: each costs as much as a hundred ordinary operations.
 const HOSTILE_STATES_MAX: usize = 12;
 const DECODES_MAX: usize = 5;
 const BLOCK_ID: u32 = 9;
 
-/// The genuine sender, made once: what it sends does not depend on the input.
+/// The genuine sender, created once: its segments do not depend on the input.
 struct Sender {
     initial: State,
     source: Vec<u8>,
     encoder: Encoder,
     pool: StatePool,
     graphs: GraphCache,
-    /// The first segments with their graphs, as far as they have been asked for.
+    /// Segments made so far, from the first on, with their graphs.
     segments: BTreeMap<u32, (Arc<SegmentGraph>, Vec<u8>)>,
 }
 
@@ -58,13 +58,13 @@ impl Sender {
     }
 }
 
-/// Pushes the segments which the input names, and decodes now and then.
+/// Pushes the segments selected by the input, and decodes at some points.
 pub fn run(data: &[u8]) {
     SENDER.with_borrow_mut(|sender| scenario(&mut Input::new(data), sender));
 }
 
 fn scenario(input: &mut Input<'_>, sender: &mut Sender) {
-    // Another initial state has another precode: then the block must not be taken for decoded wrongly, only for noise.
+    // Another initial state has another precode: the block must then decode to noise, or not at all.
     let mut honest = !input.rarely(8);
     let initial = if honest { sender.initial } else { hostile_state(input).unwrap_or(sender.initial) };
     let mut decoder = Decoder::new(initial, BLOCK_ID);
@@ -114,7 +114,7 @@ fn scenario(input: &mut Input<'_>, sender: &mut Sender) {
     }
 }
 
-/// Any three words; `None`, as documented, for those which the generator cannot leave.
+/// A state of three arbitrary words; `None`, as documented, for states that the generator cannot leave.
 fn hostile_state(input: &mut Input<'_>) -> Option<State> {
     let words = [input.number32(), input.number32(), input.number32()];
     let state = State::from_words(words);
@@ -122,7 +122,7 @@ fn hostile_state(input: &mut Input<'_>) -> Option<State> {
     state
 }
 
-/// Pushes a segment, which is new if its state is: states which draw the same graph count as one.
+/// Pushes a segment. It is new if its state is: states with the same graph count as one.
 fn push(decoder: &mut Decoder, graph: &Arc<SegmentGraph>, segment: &[u8], seen: &mut BTreeSet<State>) {
     let full = seen.len() >= SEGMENTS_MAX;
     let is_new = !decoder.is_complete() && !seen.contains(&graph.state().canonical());
@@ -153,7 +153,7 @@ fn decode(decoder: &mut Decoder, ordinary: bool) {
     assert_eq!(complete, after == SOURCE_BYTES);
     assert_eq!(complete, decoder.is_complete());
     assert_eq!((decoder.decode(), decoder.decoded_bytes()), (complete, after));
-    // Half again as much as k is more than any honest stream has ever needed.
+    // 1.5 k segments are more than any honest stream has ever needed.
     if ordinary && decoder.received_bytes() >= SOURCE_BYTES * 3 / 2 {
         assert!(complete, "{} bytes of genuine segments do not decode", decoder.received_bytes());
     }

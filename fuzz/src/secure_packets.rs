@@ -1,7 +1,7 @@
-//! Sealing, opening and the replay window (`spec/security.md` §3 and §4), against a model.
+//! Sealing, opening and the replay window (`spec/security.md` §3 and §4), compared with a model.
 //!
-//! The input seals datagrams with numbers of its choice and delivers them in any order, again, and changed. Exactly the
-//! genuine ones which are unseen, in the window and of an epoch within reach may open.
+//! The scenario seals datagrams with numbers from the input, and delivers them in any order, repeatedly, and changed. A
+//! datagram must open exactly if it is genuine, unseen, in the window and of an epoch within reach.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const EPOCH: u64 = 1 << EPOCH_SHIFT;
 const OPERATIONS_MAX: usize = 400;
 const HEADER: [u8; 24] = [0xA5; 24];
 
-/// Runs the operations which the input says.
+/// Runs the operations in the input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (seal, open) = keys(input.pick(&Cipher::ALL));
@@ -54,7 +54,7 @@ fn keys(cipher: Cipher) -> (SealKeys, OpenKeys) {
     (initiator.into_keys(cipher).0, responder.into_keys(cipher).1)
 }
 
-/// A sealed datagram, and what is in it.
+/// A sealed datagram, with its plaintext.
 #[derive(Clone)]
 struct Sealed {
     number: u64,
@@ -100,13 +100,13 @@ struct Scenario {
     open: OpenKeys,
     window: ReplayWindow,
     model: Model,
-    /// The least number which the sealing side must take.
+    /// Least number that the sealing side must accept.
     next: u64,
     sent: Vec<Sealed>,
 }
 
 impl Scenario {
-    /// Seals a datagram whose number lies at an edge of the window or of an epoch, or anywhere.
+    /// Seals a datagram with a number at an edge of the window or of an epoch, or anywhere.
     fn seal(&mut self, input: &mut Input<'_>) {
         let to_next_epoch = EPOCH - self.next % EPOCH;
         let step = match input.below(8) {
@@ -142,9 +142,9 @@ impl Scenario {
         self.sent.push(Sealed { number, plaintext, bytes: buffer });
     }
 
-    /// A genuine datagram comes, for the first time or again.
+    /// Delivers a genuine datagram, for the first time or again.
     fn deliver_any(&mut self, input: &mut Input<'_>) {
-        // Counted from the newest: those far behind fall out of the window.
+        // Counted from the newest datagram: old ones are outside of the window.
         let index = (self.sent.len()).checked_sub(1 + input.below(self.sent.len()));
         let Some(sealed) = index.and_then(|index| self.sent.get(index)).cloned() else { return };
         let fresh = self.model.is_unseen(sealed.number);
@@ -168,7 +168,7 @@ impl Scenario {
         assert!(!self.window.check(sealed.number));
     }
 
-    /// A datagram comes with other bytes, another header or under another number. It must change nothing.
+    /// Delivers a datagram with changed bytes, header or number. It must change nothing.
     fn deliver_changed(&mut self, input: &mut Input<'_>) {
         let index = input.below(self.sent.len());
         let Some(sealed) = self.sent.get(index).cloned() else { return };

@@ -1,5 +1,5 @@
-//! The inputs which fuzzing starts from, kept in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`: what
-//! random bytes find slowly, such as whole handshakes and valid texts.
+//! Inputs with which fuzzing starts, kept in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`:
+//! inputs that random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
@@ -20,15 +20,15 @@ use crate::input::filler;
 /// One seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// The target, which is the folder.
+    /// Name of the target, and of the folder.
     pub target: &'static str,
-    /// The file's name.
+    /// File name.
     pub name: String,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// All seeds, always the same.
+/// All seeds. The result is always the same.
 #[must_use]
 pub fn all() -> Vec<Seed> {
     let named = [wire(), texts(), frames(), names(), scenarios()].concat();
@@ -95,7 +95,7 @@ fn report() -> Vec<u8> {
     out
 }
 
-/// A report with the records which are features.
+/// A report with the records that are optional features.
 fn report_of_features() -> Vec<u8> {
     let mut out = vec![0; 300];
     let mut writer = ReportWriter::new(&mut out, &Report::default()).expect("there is room");
@@ -114,7 +114,7 @@ fn report_of_features() -> Vec<u8> {
     out
 }
 
-/// One datagram of each kind, and the payloads by themselves.
+/// One datagram of each kind, and the payloads alone.
 fn wire() -> Vec<Named> {
     let options =
         SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: Features::NONE }
@@ -258,9 +258,9 @@ fn names() -> Vec<Named> {
     ]
 }
 
-/// Transfers which go as they should, so that the fuzzer has whole ones to spoil.
+/// Undisturbed transfers, which the fuzzer can mutate.
 fn scenarios() -> Vec<Named> {
-    // Both ends' configurations as they are by default, and a settled end; see `connection`.
+    // Default configurations of both ends, and the choice to settle at the end; see `connection`.
     let modern = [&[0; 20][..], &[1]].concat();
     let sealed = [&[0; 21][..], &[1]].concat();
     let classic = [&[0; 22][..], &[1]].concat();
@@ -273,17 +273,19 @@ fn scenarios() -> Vec<Named> {
     let transfer = |head: &[u8], length: u16| {
         [head, &opening[..], &write(length), &[5], &turns(12), &[6, 0, 0x86, 0], &turns(8)].concat()
     };
-    // One of each length each way, worth something for a quarter of a second, and then taken; see `connection::act_on_messages`.
+    // A message of each length in each direction, with a lifetime of a quarter of a second, read afterwards; see
+    // `connection::act_on_messages`.
     let both = |length: u8| [[97, 1, 255, 0, length], [225, 1, 255, 0, length]].concat();
     let sent: Vec<u8> = (0..6).flat_map(|length| [both(length), turns(2)].concat()).collect();
     let messages =
         [&sealed[..], &opening, &opening, &sent, &turns(4), &[97, 0, 225, 0], &[6, 0, 0x86, 0], &turns(8)].concat();
-    // A session's choices are the SYNACK's, then operations; see `feedback_session::run`.
+    // Choices of a session: first the SYNACK, then operations; see `feedback_session::run`.
     let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
-    // All but a few symbols of the newest block have come; then 200 ms pass.
+    // All but a few symbols of the newest block have arrived; then 200 ms pass.
     let report = [5, 1, 0, 255, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 4];
     let session = [&head[..], &[0, 0, 0xFF, 0xFF, 3, 4], &report.repeat(4), &[13, 3, 3, 6], &report.repeat(3)].concat();
-    // Two datagrams a step apart, the newer one delivered first, and each once more; see `secure_packets::run`.
+    // Two datagrams whose numbers differ by `step`. The newer one is delivered first, and each is repeated once; see
+    // `secure_packets::run`.
     let around = |step: u8, more: u8| {
         let seal_two = [0, 0, 0, 0, 0, 0, 0, step, more, 0, 0, 0];
         [&seal_two[..], &[3, 0, 3, 1, 3, 0, 3, 1, 6, 0, 3, 0, 0, 0, 1]].concat()

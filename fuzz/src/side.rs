@@ -1,5 +1,5 @@
-//! One end: a host, and what its applications have written and read. Everything which the driver does to `dfcp-proto` goes
-//! through here.
+//! One end: a host, and the bytes written and read by its applications. The driver accesses `dfcp-proto` only through
+//! this module.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,13 +13,14 @@ use crate::input::Input;
 use crate::messages::SideMessages;
 use crate::streams::{SideStreams, StreamAction};
 
-/// Datagrams which an interface takes before it must be asked again a little later: what makes the rate `Line` finite.
+/// Datagrams that an interface accepts before a pause: this makes the rate `Line` finite.
 const BURST_MAX: usize = 32;
-/// Delay until it is asked again.
+/// Pause of a full interface.
 const BURST_PAUSE: Duration = Duration::from_micros(400);
 /// Attempts to serve a timer at one instant, after which it counts as stuck.
 const TIMER_ATTEMPTS_MAX: usize = 8;
-/// Connections which one end has at most, the late copies' attempts included: bounds the driver, not the code under test.
+/// Most connections of one end, including attempts started by late copies: this bounds the driver, not the code under
+/// test.
 const CONNECTIONS_MAX: usize = 24;
 /// Bytes that an application reads at a time.
 const READ_BYTES: usize = 4096;
@@ -30,30 +31,31 @@ pub struct Side {
     /// The code under test.
     pub host: Host,
     streams: BTreeMap<Handle, Stream>,
-    /// The main connection's other streams.
+    /// Streams of the main connection other than the first.
     others: SideStreams,
-    /// Its messages.
+    /// Messages of the main connection.
     pub messages: SideMessages,
-    /// The first connection, which the input acts on; it stays here when it is over.
+    /// Handle of the first connection, on which the input acts; kept after the end of the connection.
     pub main: Option<Handle>,
     main_is_over: bool,
     own: Pattern,
     peer: Pattern,
-    /// The most that any of its connections has taken.
+    /// Most bytes that any connection of this end has accepted.
     pub written_max: u64,
-    /// The most that any of its connections has delivered.
+    /// Most bytes that any connection of this end has delivered.
     pub read_max: u64,
-    /// All that its connections have delivered.
+    /// Bytes that all connections of this end have delivered.
     pub read_total: u64,
-    /// Received bytes are compared with those that the peer writes.
+    /// True if received bytes are compared with the peer's pattern.
     pub is_checked: bool,
-    /// The input has set a rate or a token bucket at which the rest of a scenario may take for ever.
+    /// True if the input has set a rate or a token bucket so low that the rest of a scenario may never end.
     pub is_throttled: bool,
     next_transmit: Time,
 }
 
 impl Side {
-    /// An end at `address` which writes the pattern `own` on each of its connections and expects the pattern `peer`.
+    /// Makes an end at `address` that writes the pattern `own` on each of its connections and expects the pattern
+    /// `peer`.
     #[must_use]
     pub fn new(address: SocketAddr, accept: Option<Accept>, own: u64, peer: u64) -> Self {
         Self {
@@ -85,7 +87,7 @@ impl Side {
         self.streams.insert(handle, Stream::new(self.own, self.peer));
     }
 
-    /// The main connection and its stream, until it is over.
+    /// The main connection and its stream, until the connection is over.
     #[must_use]
     pub fn main(&self) -> Option<(&Connection, &Stream)> {
         let handle = self.main.filter(|_| !self.main_is_over)?;
@@ -109,7 +111,7 @@ impl Side {
         self.main().is_some_and(|(_, stream)| stream.is_read())
     }
 
-    /// A datagram comes from `from`; an answer which needs no connection is appended to `out`.
+    /// Processes a datagram from `from`; an answer without a connection is appended to `out`.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut Vec<Packet>) {
         match self.host.receive(now, from, &mut datagram.to_vec()) {
             Received::Opened(handle) if self.host.connections.len() > CONNECTIONS_MAX => self.host.forget(handle),
@@ -119,8 +121,8 @@ impl Side {
         }
     }
 
-    /// Serves timers and events at `now`, and appends what is to be sent to `out`. Panics if a timer is due which
-    /// nothing serves: a real program would spin.
+    /// Serves timers and events at `now`, and appends datagrams to send to `out`. Panics if a due timer stays due when
+    /// served: a real program would spin.
     pub fn work(&mut self, now: Time, out: &mut Vec<Packet>) {
         for attempt in 0.. {
             self.serve(now);
@@ -150,7 +152,7 @@ impl Side {
         self.host.connections.keys().copied().collect()
     }
 
-    /// `false` if the interface was full first.
+    /// Appends datagrams to send; returns `false` if the interface became full before the last one.
     fn transmit(&mut self, now: Time, out: &mut Vec<Packet>) -> bool {
         if self.next_transmit > now {
             return false;
@@ -164,7 +166,7 @@ impl Side {
         !is_full
     }
 
-    /// Time at which it must be asked again.
+    /// Time at which this end must be served again.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         self.host.next_timeout(now).map(|at| if at <= now { at.max(self.next_transmit) } else { at })
@@ -234,7 +236,7 @@ impl Side {
         }
     }
 
-    /// Lets it take what has come of the messages of `peer`.
+    /// Lets the main connection's application read all messages of `peer` that have arrived.
     pub fn receive_messages(&mut self, peer: &SideMessages) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         if let Some(connection) = self.host.connections.get_mut(&handle) {
@@ -250,8 +252,8 @@ impl Side {
         }
     }
 
-    /// Changes a setting of the main connection to something of the input's choice. *Coding* and *Decoding* are left
-    /// alone: without them other bytes are delivered, as documented.
+    /// Sets a random setting of the main connection to a value from the input. *Coding* and *Decoding* stay unchanged:
+    /// without them other bytes are delivered, as documented.
     pub fn set_something(&mut self, input: &mut Input<'_>) {
         let Some((connection, _)) = self.main_mut() else { return };
         match input.below(3) {
@@ -274,10 +276,10 @@ impl Side {
 /// Actions of an application besides writing and reading.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// Send what has been written.
+    /// Send the written bytes.
     Flush,
     /// End this half of the stream.
     ShutDown,
-    /// End the connection at once.
+    /// End the connection immediately.
     Abort,
 }

@@ -1,4 +1,4 @@
-//! An application's use of the streams of a session other than the first.
+//! An application that uses the streams of a session other than the first.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::input::Input;
 /// An action on a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamAction {
-    /// One of this kind is opened.
+    /// Open a stream of this kind.
     Open(StreamKind),
-    /// Some bytes are written.
+    /// Write some bytes.
     Write,
-    /// Some bytes are read.
+    /// Read some bytes.
     Read,
-    /// Our half ends.
+    /// Finish our half.
     Finish,
-    /// Our half is given up.
+    /// Reset our half.
     Reset,
-    /// The peer is asked to end its half.
+    /// Request the peer to stop its half.
     Stop,
-    /// Events are polled, and streams accepted.
+    /// Poll events, and accept streams.
     Accept,
 }
 
@@ -34,8 +34,8 @@ pub struct SideStreams {
 }
 
 impl SideStreams {
-    /// Lets the application do something with a stream of the input's choice, which may be one that is gone or never was.
-    /// Panics if a byte is read that was not written, if that is checked.
+    /// Executes an action on a stream from the input, which may be gone or may never have existed. Panics if a read
+    /// byte differs from the written one, if bytes are checked.
     pub fn act(
         &mut self,
         now: Time,
@@ -46,7 +46,7 @@ impl SideStreams {
     ) {
         let mut streams = connection.streams();
         let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
-        // Not the first one, whose bytes the other actions write and read.
+        // Not the first stream, which other actions write and read.
         let id = known.unwrap_or_else(|| StreamId::from_word(1 + u32::from(input.u8())));
         match action {
             StreamAction::Open(kind) => {
@@ -95,7 +95,7 @@ impl SideStreams {
     }
 }
 
-/// Each stream has a pattern of its own.
+/// Pattern of a stream, different for each stream.
 fn of_stream(side: Pattern, id: StreamId) -> Pattern {
     Pattern(side.0 ^ (u64::from(id.to_word()) + 1) << 32)
 }
