@@ -285,7 +285,8 @@ fn the_breaker_acts_on_a_full_path_whose_receiver_moves_all_the_time() {
     panic!("{:?}", run.sender().stats());
 }
 
-/// [path-6]: an idle end sends nothing for 10 s. If it knows that its address has changed, its peer must be informed at once.
+/// [path-6]: an idle end sends nothing for 10 s. If it knows that its address has changed, it must inform its peer
+/// immediately.
 #[test]
 fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip() {
     let rtt = Duration::from_millis(80);

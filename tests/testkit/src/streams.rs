@@ -52,7 +52,7 @@ pub struct StreamApplications {
     pub streams: BTreeMap<StreamId, StreamState>,
     /// Bytes that an accepted bidirectional stream writes.
     pub answer_bytes: u64,
-    /// True to read accepted streams at once.
+    /// True to read accepted streams immediately.
     pub reads: bool,
     buffer: Vec<u8>,
 }

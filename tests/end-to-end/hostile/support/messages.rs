@@ -371,7 +371,8 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let delivered = match attack {
         Attack::Honest | Attack::Years | Attack::Known | Attack::KnownLong | Attack::Leaps => datagrams,
         Attack::Replayed => 1,
-        // The first one, without another delay to compare, and one after each minute, when the clock could have been adjusted.
+        // Delivered are the first message, which has no other delay to compare with, and one after each minute by which
+        // the clock has run back: the receiver then assumes that the clock was set.
         Attack::NoLifetime => 1 + datagrams / 600_000,
         Attack::Old => 4,
         _ => 0,

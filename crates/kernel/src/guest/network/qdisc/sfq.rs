@@ -4,7 +4,7 @@ use dfcp_netem::Sfq;
 
 use super::structure;
 
-/// Most packets of one flow in the kernel's SFQ, whatever its limit (`SFQ_MAX_DEPTH` in `sch_sfq.c`).
+/// Most packets of one flow in the kernel's SFQ, for any limit (`SFQ_MAX_DEPTH` in `sch_sfq.c`).
 const DEPTH_PACKETS_MAX: u32 = 127;
 /// Least limit of the kernel's SFQ: with one packet its longest queue would be empty.
 const LIMIT_PACKETS_MIN: u32 = 2;
