@@ -9,6 +9,7 @@ pub mod guest;
 mod jobs;
 #[cfg(target_os = "linux")]
 pub mod kernel;
+mod paths;
 mod platforms;
 mod progress;
 mod report;
@@ -70,6 +71,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         LabCommand::Collect(args) => jobs::collect(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Agree(args) => agree::run(args).await,
+        LabCommand::Paths(args) => paths::run(args).await,
         LabCommand::Trace(args) => trace::run(args).await,
         #[cfg(target_os = "linux")]
         LabCommand::Guest(args) => guest::run(&args),

@@ -1,7 +1,7 @@
 //! Parts of a scenario that are drawn from the seed before the run.
 
-use super::random::Draw;
 use super::{ChangeSpec, Scenario, WalkSpec};
+use crate::draw::Draw;
 
 impl Scenario {
     /// Scenario of the run with this seed: start times and walks are drawn. Drawing again changes nothing.

@@ -5,7 +5,7 @@ use dfcp_time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{ns, positive};
-use super::random::Draw;
+use crate::draw::Draw;
 use crate::plan::{Carrier, Flows};
 
 /// Most connections per page; more would be a flood.
