@@ -49,7 +49,7 @@ impl Guard {
 /// Checks that other users cannot replace the file at `path` in its directories.
 ///
 /// # Errors
-/// Fails if other users can, or if the metadata of a directory cannot be read.
+/// Fails if other users can replace the file, or if the metadata of a directory cannot be read.
 #[cfg(unix)]
 pub(super) fn check_directories(path: &Path) -> Result<(), IdentityError> {
     use std::fs;
