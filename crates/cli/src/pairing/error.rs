@@ -83,7 +83,7 @@ pub enum PairingError {
 }
 
 impl PairingError {
-    /// Refusal of the code by either side; `None` for any other error.
+    /// Returns the refusal of the code by either side; `None` for any other error.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         match self {

@@ -18,13 +18,13 @@ struct Counts {
 }
 
 impl GuessTally {
-    /// True if no guess is left, for good.
+    /// Returns true if wrong guesses have used up all guesses, which is permanent.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.counts().wrong >= PAIRING_WRONG_MAX
     }
 
-    /// Reserves a guess for a run, if one is left; [`GuessTally::end`] must follow.
+    /// Reserves a guess for a run; returns false if none is left. [`GuessTally::end`] must follow.
     #[must_use]
     pub(super) fn begin(&self) -> bool {
         let mut counts = self.counts();
@@ -33,7 +33,7 @@ impl GuessTally {
         left
     }
 
-    /// Ends a run, which costs its guess if it was `wrong`.
+    /// Ends a run; the guess stays used if it was `wrong`.
     pub(super) fn end(&self, wrong: bool) {
         let mut counts = self.counts();
         counts.under_way -= 1;
@@ -41,7 +41,7 @@ impl GuessTally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -62,7 +62,7 @@ pub(in crate::perf) async fn count_all(
     streams: u16,
     tally: &Arc<Shared>,
 ) -> Result<(), SessionError> {
-    // Dropping this future stops their reading.
+    // Dropping this future stops reading from all streams.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
         let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;
