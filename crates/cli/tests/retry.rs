@@ -134,7 +134,7 @@ fn another_key_at_the_same_address_ends_it_at_once() {
     let receiver = site.receive_at(&address, &["--allow-any"]);
     let mut sending = sender(&site, &address, &[]);
     until_half_way(&site.path("output"), &mut sending);
-    // A kill would leave a silent session that might recover for half a minute.
+    // Stop the receiver in order: after a kill, the silent session might recover for half a minute.
     receiver.signal("-TERM");
     receiver.succeeded();
     let _other = impostor.receive_at(&address, &["--allow-any"]);
@@ -194,7 +194,8 @@ fn ctrl_c_ends_the_waiting() {
     assert!(sent.success() && sending.wait().unwrap().code() == Some(130));
 }
 
-/// The code is used up and the receiver restarted: it recognises the pair by its file.
+/// The code is used up and the receiver restarted. The receiver recognises the paired key by its file of resumable
+/// transfers.
 #[test]
 fn a_transfer_begun_by_code_goes_on_and_admits_to_nothing_else() {
     let (there, here) = (Site::new(), with_file());
