@@ -24,8 +24,9 @@ pub(crate) trait Codec {
     fn name(&self) -> &str;
     /// Encodes `block` into its source symbols and `repairs` repair symbols, from set-up to bytes.
     fn encode<'a>(&self, block: &'a [u8], repairs: usize) -> Work<'a>;
-    /// Decodes `block` from its source symbols except the `lost` ones, and as many repair symbols; from set-up to the block's bytes in one
-    /// piece. `None` if the codec has no such case.
+    /// Decodes `block` from its source symbols without the `lost` ones, and as many repair symbols as are lost.
+    /// Includes the set-up and the output of the block's bytes in one piece. `None` if the codec does not support this
+    /// case.
     fn decode<'a>(&self, block: &'a [u8], lost: &[usize]) -> Option<Work<'a>>;
 }
 
@@ -151,7 +152,7 @@ impl Codec for RaptorQ {
         }
         assert!(decode_raptorq(packets.clone()).as_deref() == Some(block));
         Some(Box::new(move || {
-            // The decoder consumes its packets; copying them for the next round is not timed.
+            // The decoder consumes its packets. The copy for the next round is not timed.
             let decode_once = |_| {
                 let packets = packets.clone();
                 let start = Instant::now();
