@@ -126,7 +126,7 @@ pub const PAIRING_GUESSES_MAX: u8 = 3;
 /// listener's life is 30 in 6 553 600, or 1 in 218 000. A mistyping user has ten times the guesses of one code.
 pub const PAIRING_WRONG_MAX: u32 = 30;
 
-/// Lifetime of a pairing code: time to dictate and type it, short enough not to be forgotten.
+/// Lifetime of a pairing code: long enough to dictate and type the code, short enough that the code is not forgotten.
 pub const PAIRING_CODE_AGE_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Time limit of one pairing run, enough for two round trips on any path (`spec/pairing.md` \[pair-5\]).

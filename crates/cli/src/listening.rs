@@ -1,4 +1,4 @@
-//! First lines that a listener prints: its address, and the command that calls it.
+//! First lines that a listener prints: its address, and the command to connect to it.
 
 pub(crate) mod own_addresses;
 

@@ -47,7 +47,8 @@ fn main() -> ExitCode {
     program::exit_code(start(cli))
 }
 
-/// Runs a command that may create a user namespace, before the runtime starts: only a single-threaded process can. Returns its exit code.
+/// Runs a command that may create a user namespace, and returns its exit code. Called before the runtime starts: only a
+/// single-threaded process can create a user namespace.
 #[cfg(target_os = "linux")]
 fn without_threads(command: &Command) -> Option<ExitCode> {
     let outcome = match command {

@@ -284,7 +284,7 @@ impl Handle {
         self.0.silence.unheard()
     }
 
-    /// Asks the session to end, because its peer has started another one.
+    /// Asks the session to end, because its peer has started another session.
     pub fn displace(&self) {
         self.0.is_displaced.notify_one();
     }
@@ -314,7 +314,7 @@ impl Session {
         self.handle.0.silence.note(unheard);
     }
 
-    /// Completes when the session must end because its peer has started another one.
+    /// Completes when the session must end because its peer has started another session.
     pub async fn displaced(&self) {
         self.handle.0.is_displaced.notified().await;
     }

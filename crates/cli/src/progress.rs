@@ -126,7 +126,7 @@ impl Display {
             let sentence = if self.tell_names { sentence.replacen("was", "would be", 1) } else { sentence.to_owned() };
             output::always(&format!("{}: {sentence}", self.peer));
         }
-        // A dry run prints nothing else.
+        // The summary is the result of a dry run, so `--quiet` does not suppress it.
         if self.tell_names {
             output::always(&format!("{}: {}", self.peer, dry_summary(report)));
         } else {

@@ -164,7 +164,7 @@ fn all_processes_end_when_the_emulator_is_killed() {
     assert_eq!(rest, "");
 }
 
-/// The namespace's first process also waits for the server, so it must be reaped.
+/// The namespace's first process also waits for the server, so the server must be killed.
 #[test]
 fn a_server_that_ignores_the_request_to_end_is_killed() {
     if is_left_out() {

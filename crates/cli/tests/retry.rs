@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{PATIENCE, Said, Site, own_loopback};
 
-/// Size of the interrupted file: 4.5 s at 30 Mbit/s, so that a part is journalled before.
+/// Size of the interrupted file: 4.5 s at 30 Mbit/s, so that a part is journalled before the interruption.
 const LEN: usize = 16 << 20;
 
 fn content() -> Vec<u8> {
@@ -110,7 +110,7 @@ fn a_silent_session_gives_its_only_place_to_the_next_one_of_its_key() {
     until_half_way(&site.path("output"), &mut stopped);
     let stop = Command::new("kill").args(["-STOP", &stopped.id().to_string()]).status().unwrap();
     assert!(stop.success());
-    // Until the receiver notices the silence, it refuses as busy.
+    // Until the receiver notices the silence, it refuses other sessions as busy.
     let started = Instant::now();
     let said = loop {
         let said = ended(sender(&site, &receiver.address, &[]));

@@ -99,7 +99,8 @@ impl Ways {
         };
         let own = load_or_create(&directory)?.key;
         let reset_key = match load_or_create_reset_key(&directory) {
-            // An unwritable directory may still hold this user's key, and a listener needs nothing else from it.
+            // Go on if the directory is unwritable: it may still hold this user's key, and a listener needs nothing
+            // else from it.
             Err(error @ IdentityError::Io { .. }) => {
                 output::note(&format!("after a restart, senders and receivers notice it only by silence: {error}"));
                 None
@@ -272,7 +273,7 @@ impl Admission {
         }
     }
 
-    /// Waits for open questions about peers, for their time limit at most.
+    /// Waits until the user has answered open questions about peers, or until the questions' time limit.
     pub async fn settle(&self) {
         self.memory.settle().await;
     }

@@ -223,7 +223,7 @@ impl State {
     }
 }
 
-/// Event with its time as one line; JSON escapes embedded newlines.
+/// Formats the event with its time as one line; JSON escapes embedded newlines.
 fn line(mut event: Value) -> String {
     event["time"] = utc::rfc3339(SystemTime::now()).into();
     event.to_string()

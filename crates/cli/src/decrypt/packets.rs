@@ -26,7 +26,7 @@ pub(super) struct Counts {
     pub(super) truncated: u64,
     /// Datagrams that an earlier run has decrypted.
     pub(super) opened_before: u64,
-    /// Datagrams that were never encrypted, such as a handshake's first.
+    /// Datagrams that were never encrypted, such as the first ones of a handshake.
     pub(super) plaintext: u64,
     /// Packets without a DFCP datagram.
     pub(super) others: u64,

@@ -1,5 +1,5 @@
-//! `dfcp estimate`: throughput that a path gives its user, by busy periods of the bottleneck's queue (`dfcp-estimate`), live or from a
-//! capture.
+//! `dfcp estimate`: estimates the throughput that a path gives its user, from busy periods of the bottleneck's queue
+//! (`dfcp-estimate`), live or from a capture.
 
 pub mod args;
 mod client;

@@ -29,7 +29,7 @@ pub struct PairedTransfer {
     pub began: SystemTime,
     /// Hash of the output directory.
     pub output: Hashed,
-    /// Hashes of the first components of the names begun there.
+    /// Hashes of the names begun there; of a path, only the first component counts.
     pub names: BTreeSet<Hashed>,
 }
 

@@ -125,7 +125,7 @@ impl Rank {
         }
     }
 
-    /// Rank among fallbacks; 0 for an address that is usable as it is.
+    /// Returns the rank among fallbacks; 0 for an address that needs no further configuration.
     fn last_resort(self) -> u8 {
         match self {
             Self::LinkLocalV6 => 1,

@@ -35,7 +35,7 @@ pub struct Figures {
     pub latency_ms: Option<Latency>,
     /// Datagrams with message symbols.
     pub datagrams: u64,
-    /// Source symbols among these datagrams.
+    /// Number of these datagrams that carry source symbols.
     pub source_symbols: u64,
     /// Path statistics of the sending side.
     pub path: Option<PathSample>,

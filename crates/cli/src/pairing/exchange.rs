@@ -31,7 +31,7 @@ pub struct SenderPairing(Started);
 #[derive(Debug)]
 pub struct ReceiverPairing(Started);
 
-/// Sender that has sent its confirmation and awaits the receiver's.
+/// Sender that has sent its confirmation and awaits the receiver's confirmation.
 #[derive(Debug)]
 pub struct AwaitReceiver(Agreed);
 

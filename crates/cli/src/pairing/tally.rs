@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::PAIRING_WRONG_MAX;
 
-/// Counter over all codes that one receiver makes: an attacker that guesses twice at every code and never voids one is still stopped.
-/// Shared by `Arc` between the codes.
+/// Counter over all codes that one receiver makes. It also stops an attacker that guesses only twice at every code, so
+/// that no code becomes void. Shared by `Arc` between the codes.
 ///
 /// As in [`super::OneTimeCode`], a running attempt counts until it ends, so wrong guesses never exceed [`PAIRING_WRONG_MAX`].
 #[derive(Debug, Default)]

@@ -25,7 +25,7 @@ use crate::output;
 use crate::qlog;
 use crate::session_error::SessionError;
 
-/// Runs one measurement and prints it.
+/// Runs one measurement and prints the result.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, is not the right one, or refuses this side; or if the measurement breaks.
@@ -78,7 +78,7 @@ async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
     Ok(connected)
 }
 
-/// Runs a bidirectional measurement and prints it.
+/// Runs a bidirectional measurement and prints the result.
 async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     let request = prepare(&mut args)?;
     let Connected { stream, peer, contact } = connect(&mut args).await?;
@@ -127,7 +127,7 @@ fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     Some(messages::Request { reverse, bytes, every, duration, worth })
 }
 
-/// Runs a message measurement and prints it.
+/// Runs a message measurement and prints the result.
 async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
     args.path.messages = true;
     let Connected { stream, peer, contact } = connect(&mut args).await?;

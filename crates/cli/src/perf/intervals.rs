@@ -60,7 +60,7 @@ impl Intervals {
         if now.seconds - self.last.seconds >= INTERVAL_S {
             return Some(self.cut(now));
         }
-        // Without a new count there is no interval, but still a line.
+        // Without a new count no interval ends, but a line about the silence may be due.
         let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
         let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
         is_due.then(|| {

@@ -170,7 +170,7 @@ async fn serve_messages<T: Transport>(
     Ok(Outcome::Messages(request, Box::new(figures)))
 }
 
-/// Writes the last answer and closes this direction orderly. Errors do not matter: the client is gone then.
+/// Writes the last answer and closes this direction orderly. Errors are ignored: they mean that the client is gone.
 async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
     let farewell = async {
         writer.write_all(answer).await?;

@@ -206,7 +206,7 @@ async fn ten_minutes_without_a_link_are_followed_by_at_most_two_seconds() {
     assert!(calls.windows(2).all(|two| (30_000..=32_000).contains(&(two[1] - two[0]))), "one at a time: {calls:?}");
 }
 
-/// A closed port fails calls at once.
+/// Calls to a closed port fail immediately.
 #[tokio::test(start_paused = true)]
 async fn calls_that_fail_at_once_are_a_second_apart_and_later_two() {
     let peer = Peer::new(|at| if at < seconds(100) { Answer::Closed } else { Answer::Yes(Duration::ZERO) });

@@ -318,7 +318,7 @@ async fn a_key_with_many_sessions_leaves_places_to_others() {
     serving.abort();
 }
 
-/// Without a writable audit log nothing is done, and peers get the reason.
+/// Without a writable audit log, peers are refused and get the reason.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     let (street, door) = Street::new();

@@ -64,7 +64,8 @@ fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
 /// Matrices for the multiplication by each coefficient; 2 KiB.
 pub(super) static MATRICES: [u64; 256] = matrices();
 
-/// Computes the matrices: the instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.
+/// Computes the matrices. The instruction takes the row of output bit b from byte 7 − b of the matrix, and the column
+/// of input bit i from bit i of each byte.
 const fn matrices() -> [u64; 256] {
     let mut matrices = [0; 256];
     let mut c = 0;

@@ -36,7 +36,7 @@ pub enum EncoderError {
         /// Bytes in the shape.
         expected: usize,
     },
-    /// The output is not one symbol, or not a whole number of symbols.
+    /// The output is not exactly one symbol, or, for several repair symbols, not a whole number of symbols.
     #[error("the room for symbols has {got} bytes, which does not fit symbols of {symbol_size} bytes")]
     OutputLength {
         /// Bytes of the output.

@@ -31,7 +31,7 @@ use crate::kernel::SOURCES_MAX;
 /// Maximum number of source symbols in a block.
 pub const K_MAX: usize = 256;
 
-// A repair symbol is one dot product over all source symbols.
+// A repair symbol is one dot product over all source symbols, so the kernel must accept all of them.
 const _: () = assert!(K_MAX <= SOURCES_MAX);
 
 /// Largest symbol, bytes: the payload of a UDP datagram over IPv4 in an IP packet of 1500 bytes.

@@ -56,9 +56,8 @@ pub struct CountingDecoder {
 }
 
 impl CountingDecoder {
-    /// Makes a counter that is complete after `redundancy_bytes` encoded bytes (the thesis's *redundancy* parameter, by
-    /// default
-    /// [`REDUNDANCY_DEFAULT_BYTES`](super::REDUNDANCY_DEFAULT_BYTES)).
+    /// Makes a counter that is complete after `redundancy_bytes` encoded bytes: the thesis's *redundancy* parameter, by
+    /// default [`REDUNDANCY_DEFAULT_BYTES`](super::REDUNDANCY_DEFAULT_BYTES).
     #[must_use]
     pub fn new(redundancy_bytes: usize) -> Self {
         Self { received_bytes: 0, redundancy_bytes }

@@ -42,7 +42,7 @@ impl Taus88 {
         Self { s1, s2, s3 }
     }
 
-    /// Makes a generator with a state that a running one has reached.
+    /// Makes a generator with a state that a running generator has reached.
     pub(super) fn continued([s1, s2, s3]: [u32; 3]) -> Self {
         Self { s1, s2, s3 }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Both;
 use crate::perf::intervals::{Intervals, of_direction};
 
-/// Splits both directions into intervals of about a second, each by the clock of its receiving side.
+/// Splits both directions into intervals of about a second, each by the clock of the direction's receiving side.
 #[derive(Debug, Default)]
 pub(in crate::perf) struct BothIntervals {
     to_server: Intervals,

@@ -18,7 +18,7 @@ use crate::path_frame::decode_path;
 use crate::perf::unexpected;
 use crate::session_error::SessionError;
 
-/// Counts the data of these streams until each has ended, and reads the first stream's frames up to END.
+/// Counts the data of the streams `beside` until each has ended, and reads the first stream's frames up to END.
 pub(super) async fn absorb<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     beside: &dyn Streams,

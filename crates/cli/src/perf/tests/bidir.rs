@@ -452,7 +452,7 @@ fn json_has_the_figures_of_one_direction_for_each() {
     assert_eq!(of("to_server"), (vec![1000, 2000], 3000, 2.0, 12_000.0));
     assert_eq!(of("to_client"), (vec![5000, 1000], 6000, 1.5, 32_000.0));
     assert_eq!(object["to_client"]["total"]["path"]["datagrams_sent"], 7);
-    // One-way measurements print the same.
+    // One-way measurements have the same JSON members.
     let mut one = intervals::Intervals::default();
     one.advance(&first.to_server);
     one.finish(&end.to_server);
