@@ -100,7 +100,7 @@ impl AuditLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The next line can be written even after a panic under the lock.
+        // Poisoning is harmless: the next line can be written even after a panic under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
