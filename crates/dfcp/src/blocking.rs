@@ -19,7 +19,7 @@
 //! });
 //! let mut stream = Stream::connect(address, client)?;
 //! stream.write_all(b"hello")?;
-//! stream.shutdown()?; // the peer has all of it, and has said so
+//! stream.shutdown()?; // the peer has confirmed every byte
 //! let mut answer = String::new();
 //! stream.read_to_string(&mut answer)?;
 //! assert_eq!(answer, "hello");
@@ -108,7 +108,7 @@ impl Endpoint {
     /// Binds a UDP socket to `addr`; see [`crate::Endpoint::bind`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::bind`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::bind`], or the system cannot start a thread.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
@@ -116,7 +116,7 @@ impl Endpoint {
     /// Like [`bind`](Self::bind), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Endpoint::bind_over`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::bind_over`], or the system cannot start a thread.
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::bind_with_thread(carrier, addr, accept)? })
     }
@@ -124,7 +124,7 @@ impl Endpoint {
     /// Uses a UDP socket that the application has made and bound; see [`crate::Endpoint::with_socket`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::with_socket`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::with_socket`], or the system cannot start a thread.
     pub fn with_socket(socket: impl Into<UdpSocket>, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::with_socket_and_thread(socket.into(), accept)? })
     }
@@ -149,7 +149,7 @@ impl Endpoint {
     /// [`Config::connect_timeout`](crate::Config::connect_timeout).
     ///
     /// # Errors
-    /// As [`crate::Endpoint::connect`].
+    /// Same as [`crate::Endpoint::connect`].
     pub fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         Ok(Stream { stream: wait(self.endpoint.connect(remote, config))? })
     }
@@ -157,7 +157,7 @@ impl Endpoint {
     /// Opens a session; the blocking twin of [`crate::Endpoint::connect_session`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::connect_session`].
+    /// Same as [`crate::Endpoint::connect_session`].
     pub fn connect_session(&self, remote: SocketAddr, config: Config) -> Result<Session, ConnectError> {
         Ok(Session { session: wait(self.endpoint.connect_session(remote, config))? })
     }
@@ -225,7 +225,7 @@ impl Stream {
     /// which are tried in turn like in [`crate::Stream::connect`].
     ///
     /// # Errors
-    /// As [`crate::Stream::connect`]; or the system gives no thread.
+    /// Same as [`crate::Stream::connect`], or the system cannot start a thread.
     pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
@@ -233,7 +233,7 @@ impl Stream {
     /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Stream::connect_over`]; or the system gives no thread.
+    /// Same as [`crate::Stream::connect_over`], or the system cannot start a thread.
     pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         let addresses = remote.to_socket_addrs()?.collect();
         let stream = wait(connect::in_turn(addresses, config, |remote, config| async move {
@@ -269,27 +269,27 @@ impl Stream {
         self.stream.parameters()
     }
 
-    /// As [`crate::Stream::set_priority`].
+    /// Like [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.stream.set_priority(priority);
     }
 
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.stream.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.stream.stream_stats()
     }
 
-    /// As [`crate::Stream::finish`].
+    /// Like [`crate::Stream::finish`].
     ///
     /// # Errors
-    /// As [`crate::Stream::finish`].
+    /// Same as [`crate::Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.stream.finish()
     }
@@ -297,22 +297,22 @@ impl Stream {
     /// Waits until the peer needs nothing more of this sending half; see [`crate::Stream::stopped`].
     ///
     /// # Errors
-    /// As [`crate::Stream::stopped`].
+    /// Same as [`crate::Stream::stopped`].
     pub fn stopped(&self) -> io::Result<Option<u32>> {
         wait(self.stream.stopped())
     }
 
-    /// As [`crate::Stream::reset`].
+    /// Like [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.stream.reset(code);
     }
 
-    /// As [`crate::Stream::stop_sending`].
+    /// Like [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.stream.stop_sending(code);
     }
 
-    /// As [`crate::Stream::session`].
+    /// Like [`crate::Stream::session`].
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         Some(Session { session: self.stream.session()? })
@@ -390,7 +390,7 @@ pub struct ReadHalf {
 /// fn send(session: &Session, data: &[u8]) -> std::io::Result<()> {
 ///     let mut writer: WriteHalf = session.open_one_way()?;
 ///     writer.write_all(data)?;
-///     writer.shutdown() // the peer has all of it, and has said so
+///     writer.shutdown() // the peer has confirmed every byte
 /// }
 /// ```
 #[derive(Debug)]
@@ -399,41 +399,41 @@ pub struct WriteHalf {
 }
 
 impl ReadHalf {
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.half.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.half.stream_stats()
     }
 
-    /// As [`crate::Stream::stop_sending`].
+    /// Like [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.half.stop_sending(code);
     }
 }
 
 impl WriteHalf {
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.half.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.half.stream_stats()
     }
 
-    /// As [`crate::Stream::finish`].
+    /// Like [`crate::Stream::finish`].
     ///
     /// # Errors
-    /// As [`crate::Stream::finish`].
+    /// Same as [`crate::Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.half.finish()
     }
@@ -441,17 +441,17 @@ impl WriteHalf {
     /// Waits until the peer needs nothing more of this sending half; see [`crate::Stream::stopped`].
     ///
     /// # Errors
-    /// As [`crate::Stream::stopped`].
+    /// Same as [`crate::Stream::stopped`].
     pub fn stopped(&self) -> io::Result<Option<u32>> {
         wait(self.half.stopped())
     }
 
-    /// As [`crate::Stream::set_priority`].
+    /// Like [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.half.set_priority(priority);
     }
 
-    /// As [`crate::Stream::reset`].
+    /// Like [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.half.reset(code);
     }

@@ -43,7 +43,8 @@ impl Stream {
     /// ```
     ///
     /// **Several addresses** are tried in turn, each from a new socket, until one answers. The next one is tried if
-    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset the connection;
+    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset
+    ///   the connection;
     /// - this machine has no route to the address, cannot make a socket for it, or refuses to send to it.
     ///
     /// Any other error ends the call immediately, above all a failed authentication
@@ -70,10 +71,10 @@ impl Stream {
     /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    /// Same as [`connect`](Self::connect) and [`Endpoint::bind_over`].
     ///
     /// # Panics
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     pub async fn connect_over(
         carrier: Carrier,
         remote: impl ToSocketAddrs,
@@ -89,10 +90,10 @@ impl Session {
     /// a list of addresses, which are tried in turn. No stream is opened yet.
     ///
     /// # Errors
-    /// As [`Stream::connect`] and [`Endpoint::connect_session`].
+    /// Same as [`Stream::connect`] and [`Endpoint::connect_session`].
     ///
     /// # Panics
-    /// As [`Stream::connect`].
+    /// Same as [`Stream::connect`].
     pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config).await
     }
@@ -100,10 +101,10 @@ impl Session {
     /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    /// Same as [`connect`](Self::connect) and [`Endpoint::bind_over`].
     ///
     /// # Panics
-    /// As [`Stream::connect`].
+    /// Same as [`Stream::connect`].
     pub async fn connect_over(
         carrier: Carrier,
         remote: impl ToSocketAddrs,

@@ -21,7 +21,7 @@
 //! // The client is configured with the server's key:
 //! let mut stream = Stream::connect(server, Config::client(public)).await?;
 //! stream.write_all(b"hello").await?;
-//! stream.shutdown().await?; // the peer has all of it, and has said so
+//! stream.shutdown().await?; // the peer has confirmed every byte
 //! assert_eq!(serving.await??, "hello");
 //! # Ok(())
 //! # }

@@ -39,7 +39,7 @@ impl Listener {
     /// Binds to `addr` and accepts connections of the profile and settings of `config`.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, config)
     }
@@ -47,7 +47,7 @@ impl Listener {
     /// Binds to `addr` and accepts connections of the profiles that `accept` permits.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
@@ -56,7 +56,7 @@ impl Listener {
     /// either profile.
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`].
+    /// Same as [`Endpoint::bind_over`].
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
     }
@@ -64,7 +64,7 @@ impl Listener {
     /// Listens on a UDP socket that the application has made and bound, like [`Endpoint::with_socket`].
     ///
     /// # Errors
-    /// As [`Endpoint::with_socket`].
+    /// Same as [`Endpoint::with_socket`].
     pub fn with_socket(socket: impl Into<UdpSocket>, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::with_socket(socket, Some(accept.into()))? })
     }
@@ -77,8 +77,8 @@ impl Listener {
         Ok(self.endpoint.local_addr())
     }
 
-    /// Waits for the next connection whose handshake is done. Cancel-safe: a connection is either returned or stays in the
-    /// queue.
+    /// Waits for the next connection whose handshake is done. Cancel-safe: a connection is either returned or stays in
+    /// the queue.
     ///
     /// # Errors
     /// `NotConnected` if the endpoint no longer accepts connections.

@@ -93,7 +93,7 @@ impl Session {
     /// Opens a stream on which only this side sends. Waits while the peer's stream limit is reached. Cancel-safe.
     ///
     /// # Errors
-    /// As [`open_stream`](Self::open_stream).
+    /// Same as [`open_stream`](Self::open_stream).
     pub async fn open_one_way(&self) -> io::Result<WriteHalf> {
         Ok(WriteHalf::new(self.handle.open(StreamKind::OneWay).await?))
     }

@@ -33,7 +33,7 @@ use crate::path_watch::PathWatch;
 /// });
 /// let mut stream = Stream::connect(address, client).await?;
 /// stream.write_all(b"hello").await?;
-/// stream.shutdown().await?; // the peer has all of it, and has said so
+/// stream.shutdown().await?; // the peer has confirmed every byte
 /// assert_eq!(server.await??, b"hello");
 /// # Ok(())
 /// # }
@@ -131,7 +131,7 @@ pub struct ReadHalf {
 ///     let mut writer: WriteHalf = session.open_one_way().await?;
 ///     writer.set_priority(Priority { urgency: 0, ..Priority::default() });
 ///     writer.write_all(picture).await?;
-///     writer.shutdown().await // the peer has all of it, and has said so
+///     writer.shutdown().await // the peer has confirmed every byte
 /// }
 /// ```
 #[derive(Debug)]
@@ -314,19 +314,19 @@ impl ReadHalf {
         Self { handle: Arc::new(handle) }
     }
 
-    /// As [`Stream::id`].
+    /// Like [`Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.handle.id()
     }
 
-    /// As [`Stream::stream_stats`].
+    /// Like [`Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.handle.stream_stats()
     }
 
-    /// As [`Stream::stop_sending`].
+    /// Like [`Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.handle.stop_sending(code);
     }
@@ -337,40 +337,40 @@ impl WriteHalf {
         Self { handle: Arc::new(handle) }
     }
 
-    /// As [`Stream::id`].
+    /// Like [`Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.handle.id()
     }
 
-    /// As [`Stream::stream_stats`].
+    /// Like [`Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.handle.stream_stats()
     }
 
-    /// As [`Stream::finish`].
+    /// Like [`Stream::finish`].
     ///
     /// # Errors
-    /// As [`Stream::finish`].
+    /// Same as [`Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.handle.finish()
     }
 
-    /// As [`Stream::stopped`].
+    /// Like [`Stream::stopped`].
     ///
     /// # Errors
-    /// As [`Stream::stopped`].
+    /// Same as [`Stream::stopped`].
     pub fn stopped(&self) -> impl Future<Output = io::Result<Option<u32>>> + Send + 'static + use<> {
         self.handle.send_end().wait()
     }
 
-    /// As [`Stream::set_priority`].
+    /// Like [`Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.handle.set_priority(priority);
     }
 
-    /// As [`Stream::reset`].
+    /// Like [`Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.handle.reset(code);
     }

@@ -1,4 +1,5 @@
-//! Frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, and the body; numbers are in network byte order.
+//! Frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, and the body; numbers are in network byte
+//! order.
 //!
 //! Decoding never panics, and a length is checked against its limit before memory is allocated for it.
 

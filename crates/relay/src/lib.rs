@@ -63,7 +63,8 @@ impl Relay {
     /// Binds the listening socket, and starts relaying on the current tokio runtime.
     ///
     /// # Errors
-    /// Fails if the address cannot be bound, or with [`io::ErrorKind::InvalidInput`] if a link's configuration is invalid.
+    /// Fails if the address cannot be bound, or with [`io::ErrorKind::InvalidInput`] if a link's configuration is
+    /// invalid.
     pub async fn start(config: RelayConfig) -> io::Result<Self> {
         let link = |link: LinkConfig, seed| {
             let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));

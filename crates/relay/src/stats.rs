@@ -27,7 +27,8 @@ impl From<Count> for Datagrams {
     }
 }
 
-/// Counters of one direction. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops + on_the_way`.
+/// Counters of one direction. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops +
+/// on_the_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionStats {
     /// Datagrams received from the socket.

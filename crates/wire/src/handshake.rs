@@ -155,7 +155,8 @@ impl<'a> Payload<'a> {
     /// Encodes the payload in ascending order of types, and returns its length.
     ///
     /// # Errors
-    /// Fails with [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`] or [`EncodeError::BufferTooSmall`].
+    /// Fails with [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`] or
+    /// [`EncodeError::BufferTooSmall`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         if self.connection_id == Some(0) {
             return Err(EncodeError::ConnectionIdZero);

@@ -58,7 +58,7 @@ impl Session {
     /// which are tried in turn like in [`crate::Stream::connect`].
     ///
     /// # Errors
-    /// As [`crate::Session::connect`]; or the system gives no thread.
+    /// Same as [`crate::Session::connect`], or the system cannot start a thread.
     pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
@@ -66,7 +66,7 @@ impl Session {
     /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Session::connect_over`]; or the system gives no thread.
+    /// Same as [`crate::Session::connect_over`], or the system cannot start a thread.
     pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         let addresses = remote.to_socket_addrs()?.collect();
         let session = wait(connect::in_turn(addresses, config, |remote, config| async move {
@@ -79,7 +79,7 @@ impl Session {
     /// Queues a message; see [`crate::Session::send_message`].
     ///
     /// # Errors
-    /// As [`crate::Session::send_message`].
+    /// Same as [`crate::Session::send_message`].
     pub fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         self.session.send_message(message, deadline)
     }
@@ -93,7 +93,7 @@ impl Session {
     /// Opens a bidirectional stream. Waits while the peer's stream limit is reached.
     ///
     /// # Errors
-    /// As [`crate::Session::open_stream`].
+    /// Same as [`crate::Session::open_stream`].
     pub fn open_stream(&self) -> io::Result<Stream> {
         Ok(Stream { stream: wait(self.session.open_stream())? })
     }
@@ -101,7 +101,7 @@ impl Session {
     /// Opens a stream on which only this side sends. Waits while the peer's stream limit is reached.
     ///
     /// # Errors
-    /// As [`crate::Session::open_stream`].
+    /// Same as [`crate::Session::open_stream`].
     pub fn open_one_way(&self) -> io::Result<WriteHalf> {
         Ok(WriteHalf { half: wait(self.session.open_one_way())? })
     }

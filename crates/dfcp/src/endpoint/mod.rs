@@ -176,7 +176,7 @@ impl Endpoint {
     /// (`PermissionDenied`).
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::driven(task_runtime(), Clock::start(), Bound::to(carrier, addr)?, accept)
     }
@@ -186,10 +186,10 @@ impl Endpoint {
     /// clock: a timer that is due by `now` must not be late by the system's monotonic clock.
     ///
     /// # Errors
-    /// As [`bind_over`](Self::bind_over).
+    /// Same as [`bind_over`](Self::bind_over).
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     pub fn bind_with_clock(
         carrier: Carrier,
         addr: SocketAddr,

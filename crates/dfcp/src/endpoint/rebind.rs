@@ -81,7 +81,7 @@ impl Endpoint {
     /// [`bind`](Self::bind). The socket is closed after an error.
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     ///
     /// ```
     /// use std::net::UdpSocket;

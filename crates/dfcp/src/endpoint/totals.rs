@@ -17,29 +17,29 @@ use crate::connection::Shared;
 pub struct Totals {
     /// Number of connections whose handshake was completed.
     pub established: u64,
-    /// As [`Stats::segments_sent`].
+    /// Like [`Stats::segments_sent`].
     pub segments_sent: u64,
-    /// As [`Stats::segments_received`].
+    /// Like [`Stats::segments_received`].
     pub segments_received: u64,
-    /// As [`Stats::segments_dropped`].
+    /// Like [`Stats::segments_dropped`].
     pub segments_dropped: u64,
-    /// As [`Stats::segments_forged`].
+    /// Like [`Stats::segments_forged`].
     pub segments_forged: u64,
-    /// As [`Stats::bytes_sent`].
+    /// Like [`Stats::bytes_sent`].
     pub bytes_sent: u64,
-    /// As [`Stats::bytes_received`].
+    /// Like [`Stats::bytes_received`].
     pub bytes_received: u64,
-    /// As [`Stats::stream_bytes_acknowledged`].
+    /// Like [`Stats::stream_bytes_acknowledged`].
     pub stream_bytes_acknowledged: u64,
-    /// As [`Stats::stream_bytes_read`].
+    /// Like [`Stats::stream_bytes_read`].
     pub stream_bytes_read: u64,
-    /// As [`Stats::sent`].
+    /// Like [`Stats::sent`].
     pub sent: SentSymbols,
-    /// As [`Stats::wasted`].
+    /// Like [`Stats::wasted`].
     pub wasted: WastedSymbols,
-    /// As [`Stats::received`].
+    /// Like [`Stats::received`].
     pub received: ReceivedSymbols,
-    /// As [`Stats::datagrams_missing`].
+    /// Like [`Stats::datagrams_missing`].
     pub datagrams_missing: u64,
 }
 

@@ -64,7 +64,8 @@ impl RecordedKeys {
     /// plaintext at the start of `buffer`. `low` is the lower half of the datagram's number, from its header.
     ///
     /// # Errors
-    /// Fails with an [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and unchanged after other errors.
+    /// Fails with an [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and unchanged after
+    /// other errors.
     pub fn open(&mut self, low: u32, header: &[u8], buffer: &mut [u8]) -> Result<usize, OpenError> {
         let length = buffer.len().checked_sub(TAG_BYTES).ok_or(OpenError::TooShort(buffer.len()))?;
         let number = self.number(low);

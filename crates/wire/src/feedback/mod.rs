@@ -90,9 +90,9 @@ impl Report {
 /// below 128 are skipped.
 ///
 /// # Errors
-/// Fails with [`DecodeError::ReportTooShort`]; or, for a record, with [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
-/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`], [`DecodeError::RecordDuplicate`] or
-/// [`DecodeError::ReportEntryTruncated`].
+/// Fails with [`DecodeError::ReportTooShort`]; or, for a record, with [`DecodeError::RecordTruncated`],
+/// [`DecodeError::RecordLength`], [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`],
+/// [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`].
 pub fn decode(payload: &[u8]) -> Result<(Report, Records<'_>), DecodeError> {
     let mut reader = Reader::new(payload);
     let Some(report) = Report::read(&mut reader) else {
