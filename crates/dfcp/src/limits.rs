@@ -126,7 +126,7 @@ pub(crate) const CONNECT_TIME_CLASSIC: Duration = Duration::from_secs(63);
 
 /// Least time for an attempt at one of several addresses, unless it is more than half of the remaining time.
 /// Unauthenticated answers are believed after [`DOUBT`](dfcp_proto::limits::DOUBT), and a wrong key is certain after
-/// two of these times. An attempt that ends earlier counts as unanswered.
+/// 2 × `DOUBT`. An attempt that ends earlier counts as unanswered.
 pub(crate) const ATTEMPT_TIME_MIN: Duration = Duration::from_secs(7);
 
 /// Longest wait of the endpoint's loop; wake-ups end it earlier.

@@ -13,8 +13,8 @@ use support::{local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
-/// Forwards datagrams between `server` and the host that sends first. After the handshake, every fourth datagram to the
-/// server is lost.
+/// Forwards datagrams between `server` and the host that sends first. From the 50th datagram to the server on, which is
+/// after the handshake, every fourth one is lost.
 async fn lossy_path(server: SocketAddr) -> SocketAddr {
     let (outside, inside) = (UdpSocket::bind(local()).await.unwrap(), UdpSocket::bind(local()).await.unwrap());
     inside.connect(server).await.unwrap();
