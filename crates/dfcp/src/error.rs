@@ -9,7 +9,7 @@ use dfcp_proto::ConnectionError;
 pub(crate) enum Ended {
     /// Both sides closed it.
     InOrder,
-    /// An error ended it.
+    /// The connection ended with this error.
     By(ConnectionError),
 }
 

@@ -19,7 +19,7 @@ macro_rules! common_calls {
                     self.shared().read(|connection| connection.stats())
                 }
 
-                /// Returns the automatic rate's estimates of the path, as
+                /// Returns the automatic rate's estimates of the path, for
                 /// [`Config::path_hint`](crate::Config::path_hint) of the next connection on the same path. `None`
                 /// until the estimates are proven. An [`Endpoint`](crate::Endpoint) itself remembers the hints of
                 /// connections that it opened, once they are over.

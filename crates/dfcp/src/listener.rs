@@ -96,7 +96,7 @@ impl Listener {
         self.endpoint.accept_session().await.ok_or_else(accepts_nothing)
     }
 
-    /// Returns the endpoint of this listener, which opens connections from the same socket, or waits until all
+    /// Returns the endpoint of this listener, for opening connections from the same socket, or for waiting until all
     /// connections are over.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {

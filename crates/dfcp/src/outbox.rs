@@ -60,8 +60,8 @@ pub(crate) struct Departure {
     pub(crate) dscp: Option<Dscp>,
 }
 
-/// Addresses and code points of a datagram. A GSO call takes one of each, so all datagrams of a batch have the same
-/// route.
+/// Addresses and code points of a datagram. A GSO call has one value of each, so all datagrams of a batch must have the
+/// same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Route {
     departure: Departure,

@@ -56,8 +56,8 @@ impl<C> Default for PeerScheduler<C> {
 }
 
 impl<C> PeerScheduler<C> {
-    /// Returns the next state of a connection that is about to be served, and may send. If it must wait, `it` is called
-    /// for its entry in the queue.
+    /// Returns the next state of a connection that is about to be served, and may send. If the connection must wait,
+    /// `it` returns its entry for the queue.
     pub(crate) fn on_serving(
         &mut self,
         now: Time,

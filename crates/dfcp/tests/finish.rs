@@ -101,7 +101,7 @@ fn stream_error(result: std::io::Result<Option<u32>>) -> Option<StreamError> {
     StreamError::of(&result.unwrap_err())
 }
 
-/// No datagram comes back during the writes. If a stream cost a single round trip, the test would wait for ever.
+/// No datagram comes back during the writes. If any stream needed a round trip, the test would wait for ever.
 #[tokio::test]
 async fn streams_that_are_finished_cost_no_round_trip_each() {
     let listener = Listener::bind(local(), many()).unwrap();

@@ -389,8 +389,8 @@ async fn connections_without_seals_do_not_move_and_end_by_their_idle_timeout() {
     }
 }
 
-/// The system delivers all datagrams of one peer address to the same one of the endpoints that share a port. After a
-/// peer has moved, it may choose another one.
+/// The system delivers all datagrams from one peer address to one of the endpoints that share a port. After the peer
+/// has moved, that may be another endpoint.
 #[tokio::test]
 async fn datagrams_that_come_to_another_endpoint_of_the_same_port_are_lost() {
     let config =

@@ -23,7 +23,7 @@ pub enum DecodeError {
     /// The data offset is inside the fixed header or beyond the datagram's end.
     #[error("data offset {words} (32-bit words) is not between 6 and the end of the {bytes} bytes received")]
     DataOffset {
-        /// Value of the field.
+        /// Value of the field, 32-bit words.
         words: u8,
         /// Length of the datagram up to the end of the payload, bytes; without the CRC.
         bytes: usize,
@@ -140,7 +140,7 @@ pub enum DecodeError {
     /// A segment other than SYN and SYNACK has options, although only a stream id may follow its header.
     #[error("data offset {words} (32-bit words) leaves room for options, which only SYN and SYNACK have")]
     OptionsAfterHandshake {
-        /// Value of the data offset, 32-bit words.
+        /// Value of the data offset field, 32-bit words.
         words: u8,
     },
     /// A segment states stream id 0, which must be omitted.

@@ -156,7 +156,7 @@ impl Questions {
             return Ok(None);
         }
         let socket = connected(local, remote)?;
-        // Directly over IP, the system does not know DFCP's ports, so it reports no closed ones.
+        // Directly over IP, the system does not know DFCP's ports, so it cannot report a closed port.
         Ok(socket.filter(|_| carrier == Carrier::Udp).and_then(|socket| Self::new(socket, &ASKERS)))
     }
 
@@ -234,7 +234,7 @@ impl Questions {
     /// may lack sockets and timers. The thread ends when this future is dropped.
     async fn refused(self) {
         let (tell, told) = oneshot::channel();
-        // The sender `_waiting` is dropped with this future, which disconnects `gone`.
+        // The channel's sender `_waiting` is dropped with this future, and disconnects the receiver `gone` then.
         let (_waiting, gone) = sync_channel(0);
         let ask = move || {
             if self.wait(&gone) {

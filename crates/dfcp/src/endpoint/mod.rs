@@ -282,7 +282,8 @@ impl Endpoint {
         let began = self.user.shared.clock.now();
         let first = self.connect_once(remote, config.clone()).await;
         let Err(ConnectError::Connection(ConnectionError::PinnedKeyRefused)) = first else { return first };
-        // That answer is not authenticated. Ask the peer itself to show its key, which must be the known one.
+        // The refusal of the known key is not authenticated. Ask the peer itself to show its key, which must be the
+        // known key.
         let Some(mut config) = asking_for_the_key(config) else { return first };
         let passed = self.user.shared.clock.now().since(began);
         config.connect_timeout = config.connect_timeout.map(|all| all.saturating_sub(passed).max(CONNECT_TIMEOUT_MIN));

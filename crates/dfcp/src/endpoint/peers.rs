@@ -12,7 +12,7 @@ use crate::peer_scheduler::PeerScheduler;
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_address: HashMap<SocketAddr, Peer>,
-    /// The last peer seen with waiting connections. They may have gone since.
+    /// The last peer seen with waiting connections. These connections may have ended since.
     crowded: Option<SocketAddr>,
 }
 

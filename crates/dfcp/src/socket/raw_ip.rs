@@ -64,7 +64,7 @@ impl RawIp {
         enlarge_buffers(&socket);
         if address.is_ipv4() {
             // Without this option, Linux does not report a full send buffer over IPv4: it drops packets and returns
-            // success (`__ip_append_data`). Over IPv6 it has the same behaviour.
+            // success (`__ip_append_data`). Over IPv6, Linux drops them silently in any case.
             socket.set_header_included_v4(true)?;
         }
         let ttl = socket.ttl_v4().ok().and_then(|ttl| u8::try_from(ttl).ok()).unwrap_or(TTL_DEFAULT);

@@ -74,7 +74,8 @@ impl Responder {
             return Err(HandshakeError::Length(message.len()));
         }
         // The first message of every pattern starts with an ephemeral key. A weak key of an unknown sender must not
-        // cost a multiplication: except in `Pinned`, only writing the second message would reveal it.
+        // cost a multiplication. Without this check, patterns other than `Pinned` would detect it only while writing
+        // the second message.
         if message.first_chunk().is_some_and(is_of_low_order) {
             return Err(HandshakeError::WeakKey);
         }

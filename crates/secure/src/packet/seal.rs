@@ -20,7 +20,7 @@ pub enum SealError {
         /// Lowest permitted number.
         least: u64,
     },
-    /// No datagram was sealed in the epoch before that of the number, so the peer could not derive the key.
+    /// The number skips a whole epoch, so the peer could not derive its key.
     #[error("datagram number {0} skips a key epoch")]
     EpochSkipped(u64),
     /// Header, plaintext and tag exceed [`SEALED_BYTES_MAX`].
