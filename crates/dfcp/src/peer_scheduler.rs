@@ -21,7 +21,8 @@ pub(crate) enum SchedulerState {
     New,
     /// Sends nothing, or too little to be scheduled.
     Idle,
-    /// Sends without being scheduled: it has a fixed rate or a long path, so a turn would occupy a place for too long.
+    /// Sends without being scheduled: its rate is limited (not line rate) or its path is long, so a turn would occupy a
+    /// place for too long.
     Exempt,
     /// Has a place. Gets a quantum only when it is served while other connections wait.
     Active,
