@@ -1,10 +1,11 @@
-//! Random networks: a parking lot drawn from a number, for the claim whose scenarios are not described in any document.
+//! Random parking lots, drawn from a scenario number. They reproduce a published claim whose scenarios are nowhere
+//! described.
 
 use toml::Spanned;
 
 use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 
-/// SplitMix64: the same sequence on every machine, from any seed.
+/// SplitMix64 generator: each seed gives the same sequence on every machine.
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
@@ -21,7 +22,8 @@ impl Draw {
         low + (high - low) * self.unit()
     }
 
-    /// Draws a number with uniform logarithm, rounded to three digits, so that a record can be retyped.
+    /// Draws a number with uniformly distributed logarithm. It is rounded to three digits, so that people can copy it
+    /// from a record.
     fn log(&mut self, (low, high): (f64, f64)) -> f64 {
         let value = (low.ln() + (high.ln() - low.ln()) * self.unit()).exp();
         let digit = 10_f64.powf(value.log10().floor() - 2.0);
@@ -33,7 +35,8 @@ impl Draw {
     }
 }
 
-/// Draws network number `scenario` of a random topology, with its flows: one over all bottlenecks, and others over each.
+/// Draws the random topology with number `topology.scenario`, and its flows: one across all bottlenecks, and more
+/// across each single one.
 pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String> {
     let ranges = topology.random.ok_or("kind = \"random\" needs [topology.random] with its ranges")?;
     check(&ranges)?;
@@ -41,7 +44,7 @@ pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String
     let count = random.whole(ranges.bottlenecks);
     let buffer_bdp = random.log(ranges.buffer_bdp);
     let mut drawn = Topology { kind: Shape::ParkingLot, ..topology.clone() };
-    // The buffer of the plan (set by a series) takes precedence over the drawn one.
+    // A buffer set in the plan takes precedence over the drawn one.
     if drawn.buffer_bdp.is_none() && drawn.buffer_packets.is_none() {
         drawn.buffer_bdp = Some(buffer_bdp);
     }
