@@ -40,7 +40,7 @@ pub(super) enum Controller {
     Bbr,
 }
 
-/// QUIC with one congestion controller and a certificate that both ends know.
+/// QUIC with one congestion controller, and a self-signed certificate shared by both endpoints.
 #[derive(Debug)]
 pub(super) struct Quic {
     controller: Controller,
