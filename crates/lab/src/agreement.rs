@@ -287,13 +287,13 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts those `pairs` that have random loss, or those that have none.
+    /// Counts the `pairs` with random loss if `has_loss` is true, and otherwise the pairs without.
     #[must_use]
     pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
         Self::of_outcomes(pairs.iter().filter(|pair| pair.has_loss == has_loss).map(|pair| pair.outcome))
     }
 
-    /// Counts points that were read from a file: those with random loss, or those without.
+    /// Counts points read from a file: with random loss if `has_loss` is true, and otherwise without.
     #[must_use]
     pub fn of_compared(points: &[Compared], has_loss: bool) -> Self {
         Self::of_outcomes(points.iter().filter(|point| point.has_loss == has_loss).map(|point| point.outcome))

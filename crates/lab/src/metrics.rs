@@ -16,7 +16,7 @@ pub struct Measured {
     pub flows: Vec<FlowMeasured>,
     /// Links, in the scenario's order.
     pub links: Vec<LinkMeasured>,
-    /// Greatest total goodput that the first bottleneck can carry at its initial rate, bit/s.
+    /// Greatest total goodput that the first bottleneck can carry at its nominal rate, bit/s.
     pub ceiling_bps: f64,
     /// Greatest total goodput that the first bottleneck could deliver after the warm-up, bit/s. Computed from its mean
     /// capacity in that time, less random losses.
@@ -195,7 +195,8 @@ pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
 }
 
-/// Returns the label and the unit of a metric, split from its description at the last comma.
+/// Returns the label and the unit of a metric. The metric's description ends with the unit, after a comma; plain numbers
+/// have an empty unit.
 #[must_use]
 pub fn label_and_unit(metric: &str) -> (String, String) {
     let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);

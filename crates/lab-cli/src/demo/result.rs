@@ -94,7 +94,7 @@ pub(super) struct RunResult {
     pub(super) hash_ok: bool,
     /// Datagrams that were not needed; `None` if the transport does not count them.
     pub(super) waste: Option<Waste>,
-    /// Remark on the run: a phrase to follow its name in the notes below the table.
+    /// Remark on the run: a phrase that follows the transport's name in the notes below the table.
     pub(super) remark: Option<String>,
 }
 

@@ -59,7 +59,7 @@ pub(super) trait Peer: Send + Sync {
         None
     }
 
-    /// Returns a remark on a finished run: a phrase to follow its name in the notes below the table.
+    /// Returns a remark on a finished run: a phrase that follows the transport's name in the notes below the table.
     fn remark(_sender: &Self::Sender) -> Option<String> {
         None
     }

@@ -23,7 +23,8 @@ const ROUNDS_MAX: usize = 4;
 /// Runs plans on both platforms until all means are precise, writes the compared points as CSV, and prints them.
 ///
 /// # Errors
-/// Fails if a plan is invalid, the platform is unavailable or a run fails; with `--check`, also if too few points agree.
+/// Fails if a plan is invalid, the platform is unavailable or a run fails. With `--check`, also fails if too few points
+/// agree.
 pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
     let runs = RunsArg {
