@@ -1,6 +1,6 @@
 //! Random numbers for scenarios, the same on every machine.
 
-/// SplitMix64: the same sequence on every machine, from any seed.
+/// SplitMix64 generator: each seed gives the same sequence on every machine.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -17,7 +17,7 @@ impl Draw {
         low + (high - low) * self.unit()
     }
 
-    /// Draws a number with uniform logarithm, rounded to three digits, so that a record can be retyped.
+    /// Draws a number with uniformly distributed logarithm. It is rounded to three digits, so that people can copy it from a record.
     pub(crate) fn log(&mut self, (low, high): (f64, f64)) -> f64 {
         let value = (low.ln() + (high.ln() - low.ln()) * self.unit()).exp();
         let digit = 10_f64.powf(value.log10().floor() - 2.0);

@@ -415,7 +415,7 @@ pub struct AgreeArgs {
     pub which: PlansArg,
 }
 
-/// Swept parameter with its value, as `loss=0.01`.
+/// Parses a swept parameter and its value, such as `loss=0.01`.
 pub(super) fn level(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,4 +1,4 @@
-//! `dfcp lab trace`: one run in detail.
+//! Command `dfcp lab trace`: shows one run in detail.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::args::TraceArgs;
 use super::{StopOnDrop, has_id, platforms, sources, unknown};
 
-/// Maximum number of flows shown; the file has all.
+/// Maximum number of flows printed; the table in the file has all flows.
 const FLOWS_SHOWN_MAX: usize = 100;
 
 pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {

@@ -1,11 +1,13 @@
-//! Random networks: a parking lot drawn from a number, for the claim whose scenarios are not described in any document.
+//! Random parking lots, drawn from a scenario number. They reproduce a published claim whose scenarios are nowhere
+//! described.
 
 use toml::Spanned;
 
 use crate::draw::Draw;
 use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 
-/// Draws network number `scenario` of a random topology, with its flows: one over all bottlenecks, and others over each.
+/// Draws the random topology with number `topology.scenario`, and its flows: one across all bottlenecks, and more
+/// across each single one.
 pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String> {
     let ranges = topology.random.ok_or("kind = \"random\" needs [topology.random] with its ranges")?;
     check(&ranges)?;
@@ -13,7 +15,7 @@ pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String
     let count = random.whole(ranges.bottlenecks);
     let buffer_bdp = random.log(ranges.buffer_bdp);
     let mut drawn = Topology { kind: Shape::ParkingLot, ..topology.clone() };
-    // The buffer of the plan (set by a series) takes precedence over the drawn one.
+    // A buffer set in the plan takes precedence over the drawn one.
     if drawn.buffer_bdp.is_none() && drawn.buffer_packets.is_none() {
         drawn.buffer_bdp = Some(buffer_bdp);
     }
