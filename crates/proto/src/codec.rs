@@ -1,8 +1,9 @@
-//! The code of a session's blocks: what is written becomes symbols by it, and symbols become what is read.
+//! Codecs of a session: they turn written blocks into symbols, and received symbols into blocks.
 //!
-//! A [`Config`](crate::Config) brings it to both ends. There is one for real use, [`RandomLinear`]. A simulator may bring another, by
-//! which symbols have no bytes ([`Codec::carried_bytes`]): packets are then larger than their bytes by
-//! [`Transmit::virtual_bytes`](crate::Transmit::virtual_bytes), and everything else of a session is as it always is.
+//! Both ends take their codec from their [`Config`](crate::Config). Real connections use [`RandomLinear`]. A simulator
+//! may use a codec whose symbols have no bytes ([`Codec::carried_bytes`]).
+//! [`Transmit::virtual_bytes`](crate::Transmit::virtual_bytes) then says by how much a packet counts as longer than its
+//! bytes. The rest of a session does not depend on the codec.
 
 mod random_linear;
 
@@ -16,22 +17,23 @@ use dfcp_fountain::raptor;
 pub use self::random_linear::RandomLinear;
 pub use crate::spare::SpareBlocks;
 
-/// Makes the encoders and decoders of blocks. It does no I/O, and equal calls have equal results.
+/// A factory of block encoders and decoders. It does no I/O, and equal calls have equal results.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// True if bytes are kept, coded and carried by packets. Otherwise they are *virtual*: they count as written, sent and received, and
-    /// are read as zeros. Such a codec has nothing to encrypt, so [`Config::validate`](crate::Config::validate) refuses it for encrypted
-    /// connections.
+    /// Returns true if bytes are stored, coded and carried by packets. Otherwise bytes are *virtual*: they count as
+    /// written, sent and received, and are read as zeros. A codec of virtual bytes has nothing to encrypt, so
+    /// [`Config::validate`](crate::Config::validate) refuses it for encrypted connections.
     fn carries_bytes(&self) -> bool;
 
-    /// Number of carried bytes of a symbol, or of anything else, that has `bytes`: all or none.
+    /// Returns the number of carried bytes in an object of `bytes`, such as a symbol: all or none.
     fn carried_bytes(&self, bytes: usize) -> usize {
         if self.carries_bytes() { bytes } else { 0 }
     }
 
-    /// An encoder of a block, whose `rows` are [carried](Self::carried_bytes) of its bytes. `None`: its symbols have no bytes.
+    /// Returns an encoder of a block. `rows` holds the [carried](Self::carried_bytes) bytes of the block's rows. `None`
+    /// if symbols have no bytes.
     ///
     /// # Errors
-    /// The rows are not those of such a block.
+    /// `rows` does not have the length that `shape` requires.
     fn encoder(
         &self,
         kernel: Kernel,
@@ -39,16 +41,16 @@ pub trait Codec: fmt::Debug + Send + Sync {
         rows: Vec<u8>,
     ) -> Result<Option<Encoder<Vec<u8>>>, EncoderError>;
 
-    /// A decoder of a block. Memory that it needs may come from `spare`, which a codec of another crate leaves alone.
+    /// Returns a decoder of a block. Its memory may come from `spare`; codecs of other crates do not use `spare`.
     fn decoder(&self, kernel: Kernel, shape: BlockShape, spare: &SpareBlocks) -> Box<dyn BlockDecoder>;
 
-    /// An encoder of a block of the classic profile. `None`: its segments have no bytes.
+    /// Returns an encoder of a block of the classic profile. `None` if segments have no bytes.
     #[cfg(feature = "classic")]
     fn classic_encoder(&self, _initial: raptor::State, _block_id: u32, _block: &[u8]) -> Option<raptor::Encoder> {
         None
     }
 
-    /// A decoder of a block of the classic profile. `None`: its segments are only counted, as with *decoding* off
+    /// Returns a decoder of a block of the classic profile. `None` if segments are only counted, as with *decoding* off
     /// (\[classic-9\]).
     #[cfg(feature = "classic")]
     fn classic_decoder(&self, _peer_initial: raptor::State, _block_id: u32) -> Option<Box<raptor::Decoder>> {
@@ -56,24 +58,24 @@ pub trait Codec: fmt::Debug + Send + Sync {
     }
 }
 
-/// Collects the symbols of one block until they give the block.
+/// Decoder of one block: collects symbols until they determine the block.
 pub trait BlockDecoder: fmt::Debug + Send + Sync {
-    /// Takes encoding symbol `esi`, of which `symbol` has the [carried](Codec::carried_bytes) bytes.
+    /// Adds encoding symbol `esi`; `symbol` holds its [carried](Codec::carried_bytes) bytes.
     ///
     /// # Errors
-    /// The symbol does not have as many bytes as it should; nothing has changed.
+    /// The symbol has the wrong length; the decoder is unchanged.
     fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Progress, DecoderError>;
 
-    /// Symbols which are still needed, at least.
+    /// Returns a lower bound of the number of symbols that are still needed.
     fn missing(&self) -> usize;
 
-    /// Bytes of the block's rows which are there, without a gap, from the first. Virtual ones count.
+    /// Returns the length of the decoded prefix of the block's rows, in bytes. Virtual bytes count.
     fn available_bytes(&self) -> usize;
 
-    /// The part of these bytes that is carried.
+    /// Returns the carried bytes of the decoded prefix.
     fn rows(&self) -> &[u8];
 
-    /// The carried bytes of the rows of a complete block. Memory that is not needed any more may go to `spare`.
+    /// Returns the carried bytes of the rows of a complete block. Memory that is no longer needed may go to `spare`.
     fn into_rows(self: Box<Self>, spare: &SpareBlocks) -> Vec<u8>;
 }
 
@@ -82,10 +84,10 @@ pub trait BlockDecoder: fmt::Debug + Send + Sync {
 pub struct Progress {
     /// Fate of the symbol.
     pub pushed: Pushed,
-    /// Value of [`BlockDecoder::missing`] before.
+    /// Value of [`BlockDecoder::missing`] before the symbol.
     pub missing_before: usize,
-    /// Its value now.
+    /// Value of [`BlockDecoder::missing`] after the symbol.
     pub missing: usize,
-    /// True if the whole block is there now.
+    /// True if the whole block is decoded.
     pub is_complete: bool,
 }

@@ -1,4 +1,4 @@
-//! Settings of a connection, as far as a caller may choose them.
+//! Settings of a connection that a caller may choose.
 
 #[cfg(feature = "classic")]
 mod classic_settings;
@@ -25,7 +25,7 @@ use crate::proof::symbol_size_max;
 pub use crate::schedule::Schedule;
 use crate::security::{Credentials, PeerKey, Security};
 
-/// The rate at which a sender may send.
+/// Sending rate of a connection.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -38,40 +38,42 @@ use crate::security::{Credentials, PeerKey, Security};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Rate {
-    /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
-    /// do (`spec/protocol.md` \[rate-2\]). Never use it on a path which other people share unless its queues are fair.
+    /// As fast as the interface accepts and the peer's system has room, whatever happens to the path, like the sender
+    /// of the thesis (`spec/protocol.md` \[rate-2\]). Never use this rate on a path shared with others unless the
+    /// path's queues are fair.
     Line,
-    /// At most this many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
+    /// At most this many bits of IP packets per second, paced datagram by datagram. One megabit is 10⁶ bits.
     Fixed {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// The rate that the path has room for, found and followed while it is used (`spec/protocol.md`, "Automatic rate"). Modern only.
+    /// A rate that is measured and adapted while the connection runs (`spec/protocol.md`, "Automatic rate"). Modern
+    /// only.
     Auto {
-        /// The share that it takes of a path which others use, too.
+        /// Share of a path that is also used by others.
         policy: Policy,
-        /// Never more than this, bits of IP packets per second; `None` is no limit.
+        /// Upper bound, bits of IP packets per second; `None` means no upper bound.
         max_bps: Option<u64>,
-        /// Never less than this by its own estimate, bits of IP packets per second; `None` is no such floor. The peer's cap and the
-        /// circuit breaker stand above it.
+        /// Lower bound of the automatic rate, bits of IP packets per second; `None` means no lower bound. The peer's
+        /// cap and the circuit breaker may still force a lower rate.
         min_bps: Option<u64>,
     },
 }
 
-/// Share of a path that an automatic rate takes beside others.
+/// Share of the path that an automatic rate takes beside other flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Policy {
-    /// It grows as one flow of TCP does among others. What that comes to: `docs/rate.md`.
+    /// Grows like one TCP flow among others. Measured shares: `docs/rate.md`.
     #[default]
     Fair,
-    /// It grows as two of them do.
+    /// Grows like two TCP flows.
     High,
-    /// It takes what others leave.
+    /// Takes the capacity that other flows leave.
     Low,
 }
 
-/// The kind of the application's data; may be changed while the connection runs.
+/// Kind of the application's data. It may be changed while the connection runs.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -83,26 +85,26 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Traffic {
-    /// Much data, least waste: repair symbols are sent when a report shows that they are needed.
+    /// Much data with little overhead: repair symbols are sent when a report shows that they are needed.
     Bulk,
-    /// Little data, least delay: repair symbols go with every block, so that no round trip is waited for.
+    /// Little data with low delay: repair symbols are sent with every block, which saves a round trip after a loss.
     LowLatency,
 }
 
-/// Lead of the application's writing over sending; may be changed while the connection runs.
+/// Amount of written data that a connection buffers before sending. It may be changed while the connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendBuffering {
-    /// Up to [`UNSENT_BYTES_MAX`](crate::limits::UNSENT_BYTES_MAX): for an application which may take a while to write more, as
-    /// it runs elsewhere.
+    /// Up to [`UNSENT_BYTES_MAX`](crate::limits::UNSENT_BYTES_MAX), for an application that runs on another thread and
+    /// may take a while to write more.
     Deep,
-    /// A block, or as much as may be sent at once up to [`UNSENT_SHALLOW_BYTES_MAX`](crate::limits::UNSENT_SHALLOW_BYTES_MAX): for
-    /// an application which runs whenever the connection does not, on the same thread. What is written is then sent while
-    /// the processor's caches have it.
+    /// One block, or up to [`UNSENT_SHALLOW_BYTES_MAX`](crate::limits::UNSENT_SHALLOW_BYTES_MAX) if more may be sent
+    /// now. For an application that runs on the same thread, whenever the connection does not. The data are then sent
+    /// while they are in the processor's caches.
     Shallow,
 }
 
-/// A connection's configuration. Start from [`Config::server`], [`Config::client`] or [`Config::pre_shared`], and change what
-/// shall be different:
+/// Configuration of a connection. Start from [`Config::server`], [`Config::client`] or [`Config::pre_shared`], then
+/// change single settings:
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -124,10 +126,11 @@ pub enum SendBuffering {
 ///
 /// # With the feature `serde`
 ///
-/// It can be written and read, **without `security`**: neither keys nor trusted peers ever get into such a text. What is read is sealed
-/// and trusts nobody, like [`Config::modern`], until `security` is set. Durations are numbers of milliseconds (`idle_timeout_ms`, ..),
-/// what is left out has the modern profile's default, and unknown names are refused. `codec` is left out, too. The classic profile
-/// is called `danger_classic`, since no security set afterwards would protect it.
+/// A configuration can be serialized, **without `security`**: neither keys nor trusted peers are ever written. A
+/// deserialized configuration is encrypted and trusts nobody, like [`Config::modern`], until `security` is set.
+/// Durations are in milliseconds (`idle_timeout_ms`, ..). Missing fields have the default of the modern profile, and
+/// unknown names are refused. `codec` is not serialized either. The classic profile is called `danger_classic`, since
+/// no security set afterwards would protect it.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -135,96 +138,101 @@ pub enum SendBuffering {
     serde(default = "Config::modern", deny_unknown_fields)
 )]
 pub struct Config {
-    /// The profile to open, or (on the accepting side) the profile whose other settings these are.
+    /// The profile to open. On the accepting side: the profile that the other settings apply to.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::profile"))]
     pub profile: Profile,
-    /// Modern only: keys and trusted peers. Default: sealed, and no peer is trusted until `peer` or `pre_shared` names one.
+    /// Keys and trusted peers. Modern only. Default: encrypted, and no peer is trusted until `peer` or `pre_shared`
+    /// names one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub security: Security,
-    /// The sender's choice of what to send next. Default: `Adaptive` for modern, `Flood` for classic.
+    /// Order in which the sender sends source and repair symbols. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
-    /// The rate at which the sender may send. Default: `Auto` by policy *fair* and without bounds for modern, `Line` for classic.
+    /// Sending rate. Default: `Auto` with policy *fair* and without bounds for modern, `Line` for classic.
     pub rate: Rate,
-    /// The circuit breaker: persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit breaker"). Default
-    /// on; has no effect when the rate is `Line`, nor in classic.
+    /// Circuit breaker: after persistent heavy loss the sender tests if its own rate is the cause (`spec/protocol.md`,
+    /// "Circuit breaker"). Default on. No effect with rate `Line` or in classic.
     pub breaker: bool,
     /// The kind of data. Default: `Bulk`.
     pub traffic: Traffic,
-    /// The largest symbol we send and accept, bytes; the smaller of both ends' is used. Default 1420, which makes an
-    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; 1404 is as much over IPv6. It is an upper bound where
-    /// `packet_size_discovery` is on. Modern only: classic segments always carry 1420.
+    /// Largest symbol that this side sends and accepts, bytes; the smaller value of both ends applies. The default,
+    /// 1420, makes IPv4 packets of 1492 bytes encrypted and 1476 in plaintext; 1404 makes packets of the same sizes
+    /// over IPv6. With `packet_size_discovery` this value is an upper bound. Modern only: classic segments always carry
+    /// 1420 bytes.
     pub symbol_size: u16,
-    /// Packet size discovery: a session begins with packets of 1280 bytes, and finds out by probes how large ones the path carries, up to
-    /// `symbol_size` (`spec/protocol.md`, "Packet size"). Both ends must have it on. Default on; off, all packets are as large as
-    /// `symbol_size` makes them, and a path which does not carry them carries nothing. Modern only.
+    /// Packet size discovery: a session starts with packets of 1280 bytes and probes for larger sizes that the path
+    /// carries, up to `symbol_size` (`spec/protocol.md`, "Packet size"). Both ends must switch it on. Default on. When
+    /// off, all packets have the size that `symbol_size` gives, and a path that is too narrow for that size carries no
+    /// data. Modern only.
     pub packet_size_discovery: bool,
-    /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default `None`: one for each 16 KiB of
-    /// `send_buffer_bytes` or of `receive_memory_bytes`, whichever is larger, from 4096 to 16 384; classic 128.
+    /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default `None`: one block per 16
+    /// KiB of the larger of `send_buffer_bytes` and `receive_memory_bytes`, between 4096 and 16 384; classic 128.
     pub window_blocks: Option<u32>,
-    /// Bytes written by the application which may wait or be unacknowledged, at most. Default 64 MiB. A modern connection begins
-    /// with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START), and doubles it each time that half of it has been proven. A
-    /// window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
+    /// Send buffer: written bytes that may be unsent or unacknowledged, at most. Default 64 MiB. A modern connection
+    /// starts with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START) and doubles its buffer each time that half
+    /// of it has been proven. Full rate at 50 % loss needs 6 to 8 times rate × RTT.
     pub send_buffer_bytes: u64,
-    /// Bytes of received blocks which may be open or unread, at most. Default 64 MiB. A modern connection begins with the same, and
-    /// doubles it each time that half of it has been read. Blocks take up to three times their bytes while they
-    /// are decoded (`spec/protocol.md`, [window-2]).
+    /// Receive memory: bytes of received blocks that may be incomplete or unread, at most. Default 64 MiB. A modern
+    /// connection starts with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START) and doubles its memory each
+    /// time that half of it has been read. Blocks take up to three times their bytes during decoding
+    /// (`spec/protocol.md`, [window-2]).
     pub receive_memory_bytes: u64,
-    /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
-    /// obeys it whatever its own rate. Default 0.
+    /// Cap on the peer's sending rate, bits of IP packets per second; 0 means no cap. The peer obeys the cap whatever
+    /// rate it has configured. Default 0.
     pub receive_rate_max_bps: u64,
-    /// Streams of each kind which the peer may have open at once, the first stream of the session apart. Default 0: it opens
-    /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
+    /// Streams of each kind that the peer may have open at the same time, not counting the first stream of the session.
+    /// Default 0. An idle stream takes at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX). Modern only.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::StreamLimitsFields"))]
     pub streams: StreamLimits,
-    /// Messages may be sent and received ([`Connection::messages`](crate::Connection::messages)); both ends must have it on. Default off. A
-    /// receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for them, and as much that its application
-    /// has not taken; an accepted connection reserves 144 KiB (plaintext: 80) of its endpoint's memory for their ids. Modern only.
+    /// Permits messages ([`Connection::messages`](crate::Connection::messages)); both ends must switch them on. Default
+    /// off. A receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for incomplete
+    /// messages, and as much for messages that its application has not taken. An accepted connection reserves 144 KiB
+    /// (plaintext: 80 KiB) of its endpoint's memory for message ids. Modern only.
     pub messages: bool,
-    /// The part of the session's rate which messages may take beside streams, in percent, 1 to 100. Default 90.
+    /// Share of the session's rate that messages may take beside streams, in percent, 1 to 100. Default 90.
     pub message_share_percent: u8,
-    /// Datagrams are marked ECT(0), so that queues mark them instead of dropping them. Marks that come back are counted
-    /// ([`Stats::ecn_reported`](crate::Stats::ecn_reported)); no rate answers them yet, so it is for measuring a path, and not for others'
-    /// networks (RFC 3168 §5). Default off. Modern only.
+    /// Marks datagrams ECT(0), so that queues mark them instead of dropping them. The peer's reports of marks are
+    /// counted ([`Stats::ecn_reported`](crate::Stats::ecn_reported)), but no rate reacts to them yet. Use this setting
+    /// to measure a path, not on networks of others (RFC 3168 §5). Default off. Modern only.
     pub ecn: bool,
-    /// The class which the IP packets of this side's datagrams belong to, as far as networks heed it. Default `None`: that of the
-    /// socket, which is [`Dscp::CS0`] unless the application's own socket has another. The peer's datagrams have that of its configuration. On
-    /// Linux; elsewhere another than `CS0` is refused.
+    /// DSCP of this side's IP packets. Default `None`: the socket's value, which is [`Dscp::CS0`] unless the
+    /// application's own socket has another one. The peer's packets have the DSCP of the peer's configuration. Values
+    /// other than `CS0` are refused on systems other than Linux.
     pub dscp: Option<Dscp>,
-    /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
+    /// Time without a valid segment from the peer after which the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
-    /// Time that the side which opens a connection waits for it. Default `None`: 30 s, or the idle timeout if that is shorter; in classic
-    /// 63 s. A longer time has no effect.
+    /// Longest wait of the opening side for the handshake. Default `None`: 30 s, or the idle timeout if that is
+    /// shorter; 63 s in classic. A longer time has no effect.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "connect_timeout_ms", with = "crate::serde_with::optional_milliseconds")
     )]
     pub connect_timeout: Option<Duration>,
-    /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
+    /// Interval of keep-alives while the connection is idle. Default 10 s; `None` sends none.
     #[cfg_attr(feature = "serde", serde(rename = "keep_alive_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub keep_alive: Option<Duration>,
     /// Duration of TIME_WAIT. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
     #[cfg_attr(feature = "serde", serde(rename = "time_wait_ms", with = "crate::serde_with::milliseconds"))]
     pub time_wait: Duration,
-    /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
-    /// without UDP.
+    /// Header bytes per datagram below DFCP: 28 for UDP over IPv4, 48 over IPv6, and 8 less without UDP.
     pub overhead_bytes: u32,
-    /// Classic only, with the feature `classic`: the parameters of thesis table 3.2.
+    /// Parameters of thesis table 3.2. Classic only, with the feature `classic`.
     #[cfg(feature = "classic")]
     pub classic: ClassicSettings,
-    /// Earlier findings about the path, for an automatic rate to begin with; they are verified. Default `None`: an
-    /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
+    /// Rate and RTT of an earlier connection on this path, for the start of an automatic rate, which verifies them.
+    /// Default `None`: an [`Endpoint`](crate::Endpoint) that opens a connection uses the values remembered of an
+    /// earlier connection with the same host.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub path_hint: Option<PathHint>,
-    /// The codec of blocks, the same at both ends. Default: [`RandomLinear`]. Another is for simulators alone: over sockets, the
-    /// crate `dfcp` always sets this one.
+    /// Codec of blocks, the same at both ends. Default: [`RandomLinear`]. Other codecs are for simulators only: over
+    /// sockets, the crate `dfcp` always sets [`RandomLinear`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub codec: &'static dyn Codec,
-    /// Is told what happens to connections of this configuration. Default `None`, which costs nothing.
+    /// Observer of the events of connections with this configuration. Default `None`, at no cost.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub observer: Option<Observer>,
-    /// **With these secrets everything can be read and forged**: is given those of each connection when its keys are agreed
-    /// ([`KeyLog`]). Default `None`: they never leave the connection.
+    /// **These secrets suffice to read and forge everything**: receives the secrets of each connection when its keys
+    /// are agreed ([`KeyLog`]). Default `None`: the secrets never leave the connection.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub danger_key_log: Option<KeyLog>,
 }
@@ -265,42 +273,42 @@ impl Config {
         }
     }
 
-    /// The modern profile for a server: it proves that it has `key`, and accepts any client.
-    /// [`with_peer`](Self::with_peer) names the keys that clients must prove to have.
+    /// The modern profile for a server. It proves that it has `key`, and accepts any client;
+    /// [`with_peer`](Self::with_peer) restricts the clients to certain keys.
     #[must_use]
     pub fn server(key: StaticKey) -> Self {
         Self::sealed(PeerKey::Any).with_key(key)
     }
 
-    /// The modern profile for a client: the peer must prove to be `server`, a [`PublicKey`](crate::PublicKey), a
-    /// [`Fingerprint`](crate::Fingerprint), a [`Verifier`](crate::Verifier) or a [`PeerKey`]. A server that admits only some clients
-    /// knows this one by the key of [`with_key`](Self::with_key).
+    /// The modern profile for a client. The peer must prove to be `server`, which is a [`PublicKey`](crate::PublicKey),
+    /// a [`Fingerprint`](crate::Fingerprint), a [`Verifier`](crate::Verifier) or a [`PeerKey`]. A server that admits
+    /// only some clients recognizes this client by the key given to [`with_key`](Self::with_key).
     #[must_use]
     pub fn client(server: impl Into<PeerKey>) -> Self {
         Self::sealed(server.into())
     }
 
-    /// The modern profile for either end, both of which have `key`, and need no other.
+    /// The modern profile for either end of a connection whose ends share `key` and need no static keys.
     #[must_use]
     pub fn pre_shared(key: PreSharedKey) -> Self {
         Self::sealed(key)
     }
 
-    /// The modern profile with any [`Credentials`]: for what [`server`](Self::server), [`client`](Self::client) and
-    /// [`pre_shared`](Self::pre_shared) do not cover.
+    /// The modern profile with any [`Credentials`], for combinations that [`server`](Self::server),
+    /// [`client`](Self::client) and [`pre_shared`](Self::pre_shared) do not cover.
     #[must_use]
     pub fn sealed(credentials: impl Into<Credentials>) -> Self {
         Self { security: Security::Sealed(credentials.into()), ..Self::modern() }
     }
 
-    /// The modern profile without any protection, **which everybody on the path can read and falsify**. The peer must
-    /// have chosen the same.
+    /// The modern profile in plaintext, **which everybody on the path can read and falsify**. The peer must use the
+    /// same setting.
     #[must_use]
     pub fn danger_unsealed() -> Self {
         Self { security: Security::Unsealed, ..Self::modern() }
     }
 
-    /// The credentials, if connections of this configuration are sealed.
+    /// Returns the credentials, if connections of this configuration are encrypted.
     pub(crate) fn credentials(&self) -> Option<&Credentials> {
         match &self.security {
             Security::Sealed(credentials) if self.profile == Profile::Modern => Some(credentials),
@@ -308,7 +316,7 @@ impl Config {
         }
     }
 
-    /// [`window_blocks`](Self::window_blocks), or what it is by default.
+    /// Returns [`window_blocks`](Self::window_blocks), or its default.
     #[must_use]
     pub fn blocks_in_window(&self) -> u32 {
         self.window_blocks.unwrap_or_else(|| match self.profile {
@@ -322,7 +330,7 @@ impl Config {
         })
     }
 
-    /// The limits that this end declares for its receiving.
+    /// Returns the limits that this end declares for its receiving direction.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
             window_blocks: self.blocks_in_window(),
@@ -333,10 +341,10 @@ impl Config {
         }
     }
 
-    /// Checks that the values make sense together.
+    /// Checks that all values are in their ranges and fit together.
     ///
     /// # Errors
-    /// The first setting which is out of its range, with the range.
+    /// Returns the first setting that is out of its range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         #[cfg(feature = "classic")]
         self.validate_classic()?;
@@ -378,17 +386,17 @@ impl Config {
     }
 }
 
-/// The rates that can be paced, bits per second.
+/// Range of the rates that can be paced, bits per second.
 const RATE_BPS: (u64, u64) = (1_000, 1_000_000_000_000);
 
 impl Rate {
-    /// An automatic rate without bounds of its own.
+    /// Returns an automatic rate without bounds.
     #[must_use]
     pub fn auto(policy: Policy) -> Self {
         Self::Auto { policy, max_bps: None, min_bps: None }
     }
 
-    /// Checks that the rate is one that can be paced, and that `profile` has it.
+    /// Checks that the rate can be paced, and that `profile` supports it.
     pub(crate) fn validate_in(self, profile: Profile) -> Result<(), ConfigError> {
         match self {
             Self::Auto { .. } if profile == Profile::Classic => Err(ConfigError::AutomaticRateOfClassic),

@@ -1,4 +1,4 @@
-//! One connection of either profile, as its driver sees it.
+//! A connection of either profile, as seen by the code that drives it.
 
 mod streams;
 mod watch;
@@ -41,10 +41,10 @@ use crate::stream::send::write_turns::WriteAllowance;
 ///
 /// # Run loop
 ///
-/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's calls on [`streams`](Self::streams) and
-/// [`messages`](Self::messages)), then drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) and
-/// [`Streams::poll_event`] until they return `None`, then sleep until [`next_timeout`](Self::next_timeout) or the next input.
-/// Time only ever enters as an argument.
+/// Pass in each event (`handle_datagram`, `handle_timeout`, or the application's calls on [`streams`](Self::streams)
+/// and [`messages`](Self::messages)). Then drain [`poll_transmit`](Self::poll_transmit),
+/// [`poll_event`](Self::poll_event) and [`Streams::poll_event`] until they return `None`. Then sleep until
+/// [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) inner: Inner,
@@ -52,7 +52,7 @@ pub struct Connection {
     watch: Option<Box<Watch>>,
 }
 
-/// The profiles have nothing in common but this interface.
+/// A connection of either profile. Classic and modern connections share this interface and no state.
 #[derive(Debug)]
 pub(crate) enum Inner {
     #[cfg(feature = "classic")]
@@ -60,7 +60,7 @@ pub(crate) enum Inner {
     Modern(Box<Session>),
 }
 
-/// Calls the same method of whichever profile it is.
+/// Calls the same method on a classic or a modern connection.
 macro_rules! of_either {
     ($connection:expr, $inner:ident => $call:expr) => {
         match $connection {
@@ -85,7 +85,7 @@ impl Inner {
         of_either!(self, it => it.stats())
     }
 
-    /// Why it is over, unless it is not or both sides closed it.
+    /// Returns the error that ended the connection. `None` while it is open, and after both sides have closed it.
     pub(crate) fn error(&self) -> Option<&ConnectionError> {
         of_either!(self, it => it.error())
     }
@@ -110,18 +110,18 @@ impl Inner {
         self.modern()?.identity()
     }
 
-    /// The ids of this end and of the peer, as far as they are known.
+    /// Returns the connection ids of this end and of the peer. Each is `None` until known, and on classic connections.
     pub(crate) fn ids(&self) -> (Option<u32>, Option<u32>) {
         self.modern().map_or((None, None), |session| (Some(session.local_id()), session.peer_id()))
     }
 }
 
-/// A SYN which asks for a connection without seals.
+/// A SYN that opens a plaintext connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UnsealedSyn<'a> {
-    /// Classic: the generator state of the initiator's.
+    /// Classic: the initiator's initial generator state.
     Classic { initial: StateWords },
-    /// Modern: the id which the initiator has chosen, and all of its SYN.
+    /// Modern: the connection id chosen by the initiator, and the SYN's contents.
     Modern { initiator_id: u32, syn: Opener<'a> },
 }
 
@@ -167,8 +167,8 @@ impl Connection {
         Ok(Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into())
     }
 
-    /// Answers an unsealed SYN of this many bytes: the connection that the listening side gets. `None` if `config`, which is
-    /// of the same profile, cannot serve it.
+    /// Accepts a plaintext SYN of `bytes` bytes. Returns the acceptor's connection, or `None` if `config`, which has
+    /// the same profile, cannot serve it.
     pub(crate) fn accept(
         now: Time,
         config: Arc<Config>,
@@ -191,40 +191,41 @@ impl Connection {
         }
     }
 
-    /// Lets the observer of `config`, if it has one, watch the connection from now on.
+    /// Starts reporting the connection to the observer of `config`, if it has one.
     pub(crate) fn watch(&mut self, now: Time, config: &Config, opened_here: bool) {
         self.watch = Watch::begin(now, config, &self.inner, opened_here);
     }
 
-    /// Received blocks are charged to `reservation`. To be called before the first one comes.
+    /// Charges received blocks to `reservation`. Must be called before the first block is received.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
         of_either!(&mut self.inner, it => it.charge_to(reservation));
     }
 
-    /// Memory of modern blocks comes from `spare`, and goes back to it.
+    /// Takes memory for blocks from `spare`, and returns it there. Modern only.
     pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
         if let Some(session) = self.inner.modern_mut() {
             session.take_from(spare);
         }
     }
 
-    /// The id that modern segments to this end carry; a classic connection has none.
+    /// Connection id in modern segments to this end. Classic connections have none.
     #[must_use]
     pub fn local_id(&self) -> Option<u32> {
         self.inner.ids().0
     }
 
-    /// Compares the lists of a session's streams with the streams, which takes as long as there are many: for tests.
+    /// Checks the stream lists of a session against its streams. Takes time linear in the number of streams, so it is
+    /// for tests only.
     ///
     /// # Errors
-    /// The first fault that is found.
+    /// The first inconsistency that is found.
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn check_lists(&self) -> Result<(), String> {
         self.inner.modern().and_then(Session::find_fault).map_or(Ok(()), Err)
     }
 
-    /// The modern connection inside.
+    /// Returns the modern connection inside.
     #[cfg(test)]
     pub(crate) fn into_session(self) -> Session {
         match self.inner {
@@ -237,8 +238,8 @@ impl Connection {
 
 /// Datagrams and time.
 impl Connection {
-    /// Takes in a datagram which came from `origin`, an address or an [`Origin`], and decrypts it in place. Everything invalid is
-    /// dropped and counted.
+    /// Processes a datagram received from `origin` (an address or an [`Origin`]), and decrypts it in place. Invalid
+    /// datagrams are dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, origin: impl Into<Origin>, datagram: &mut [u8]) {
         if self.watch.is_some() {
             return self.handle_watched(now, origin.into(), datagram);
@@ -250,11 +251,12 @@ impl Connection {
         };
     }
 
-    /// As [`handle_datagram`](Self::handle_datagram), and tells of it. Apart from what is on the way of every datagram.
+    /// Like [`handle_datagram`](Self::handle_datagram), and reports to the observer. Out of line, to keep the
+    /// unobserved path short.
     #[cold]
     #[inline(never)]
     fn handle_watched(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) {
-        // It is decrypted in place, and its header tells what it is.
+        // Read the outline first: decryption changes the datagram in place.
         let outline = Outline::of(datagram).ok();
         let why = match &mut self.inner {
             #[cfg(feature = "classic")]
@@ -266,16 +268,17 @@ impl Connection {
         }
     }
 
-    /// Tells that its datagrams leave from another socket from now on, with another address or port (`spec/protocol.md` \[path-6\]): the peer
-    /// hears of it at once. With `is_other_host` nothing that was known of the path is kept. A classic connection, and one without seals,
-    /// stays with its peer at the address that it began with.
+    /// Call this when datagrams leave from another socket from now on, with another address or port (`spec/protocol.md`
+    /// \[path-6\]). The peer is notified immediately. `is_other_host` means that the IP address has changed; all
+    /// estimates of the path are then discarded. Has no effect on classic and plaintext connections, which stay bound
+    /// to their first address.
     pub fn on_own_move(&mut self, now: Time, is_other_host: bool) {
         if let Some(session) = self.inner.modern_mut() {
             session.on_own_move(now, is_other_host);
         }
     }
 
-    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    /// Handles expired timeouts. Datagrams that have become due are sent by `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         of_either!(&mut self.inner, it => it.handle_timeout(now));
         if let Some(watch) = &mut self.watch {
@@ -283,15 +286,16 @@ impl Connection {
         }
     }
 
-    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit), with its
-    /// reason; a time in the past means now. `None` once the connection is closed and owes the peer no RST.
+    /// Returns the latest time for the next call of [`handle_timeout`](Self::handle_timeout) and
+    /// [`poll_transmit`](Self::poll_transmit), and the timer that causes it. A time in the past means now. `None` once
+    /// the connection is closed and owes the peer no RST.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         of_either!(&self.inner, it => it.next_timeout(now))
     }
 
     /// Writes the next datagram to send at `now` into `out`, which must hold
-    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES); `None` if there is nothing to send before
+    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES). Returns `None` if nothing can be sent before
     /// [`next_timeout`](Self::next_timeout).
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         let sent = of_either!(&mut self.inner, it => it.poll_transmit(now, out));
@@ -301,21 +305,22 @@ impl Connection {
         sent
     }
 
-    /// The next event of the connection as a whole, if any.
+    /// Returns the next event that concerns the whole connection. Streams have [`Streams::poll_event`].
     pub fn poll_event(&mut self) -> Option<Event> {
         of_either!(&mut self.inner, it => it.poll_event())
     }
 }
 
-/// Its end, and what is on its way.
+/// End of the connection, and unacknowledged data.
 impl Connection {
-    /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
+    /// Ends the connection immediately. Unsent data is lost, and an RST is sent to the peer.
     pub fn abort(&mut self) {
         of_either!(&mut self.inner, it => it.abort());
     }
 
-    /// As [`abort`](Self::abort), with a code for the peer's application, which gets [`ConnectionError::EndedByPeer`]. It is not told
-    /// the code by a classic connection, nor before the handshake is done.
+    /// Like [`abort`](Self::abort), with a code for the peer's application, which gets
+    /// [`ConnectionError::EndedByPeer`]. The code is not sent on classic connections, nor before the handshake is
+    /// complete.
     pub fn abort_with(&mut self, error: u32) {
         match &mut self.inner {
             #[cfg(feature = "classic")]
@@ -324,13 +329,13 @@ impl Connection {
         }
     }
 
-    /// Blocks of which something may have been sent and which the peer has not acknowledged.
+    /// Number of blocks that may have been sent in part or in full, and that the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
         of_either!(&self.inner, it => it.blocks_in_flight())
     }
 
-    /// True once the peer's decoder has acknowledged everything written.
+    /// Returns true once the peer's decoder has acknowledged all bytes written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         of_either!(&self.inner, it => it.is_drained())
@@ -339,12 +344,12 @@ impl Connection {
 
 /// Streams.
 impl Connection {
-    /// Its streams: those of a session, or the one of a classic connection.
+    /// Gives access to the streams of a modern connection, or to the single stream of a classic one.
     pub fn streams(&mut self) -> Streams<'_> {
         Streams(&mut self.inner)
     }
 
-    /// True if [`Streams::read`] would return something other than [`Read::Blocked`](crate::Read::Blocked).
+    /// Returns true if [`Streams::read`] would return something other than [`Read::Blocked`](crate::Read::Blocked).
     #[must_use]
     pub fn is_readable(&self, id: StreamId) -> bool {
         of_either!(&self.inner, it => it.is_readable(id))
@@ -353,13 +358,13 @@ impl Connection {
 
 /// Messages.
 impl Connection {
-    /// The messages of a modern connection; a classic one has none.
+    /// Gives access to the messages of a modern connection. `None` for a classic connection.
     pub fn messages(&mut self) -> Option<Messages<'_>> {
         self.inner.modern_mut().map(Messages)
     }
 }
 
-/// Properties and figures of the connection.
+/// Properties and statistics of the connection.
 impl Connection {
     /// The connection's state, by the thesis's names (§3.6, §3.11).
     #[must_use]
@@ -367,7 +372,7 @@ impl Connection {
         self.inner.state()
     }
 
-    /// The profile which it speaks.
+    /// The profile of this connection.
     #[must_use]
     pub fn profile(&self) -> Profile {
         match &self.inner {
@@ -377,40 +382,40 @@ impl Connection {
         }
     }
 
-    /// Its ports.
+    /// Local and remote port.
     #[must_use]
     pub fn ports(&self) -> Ports {
         of_either!(&self.inner, it => it.ports())
     }
 
-    /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
+    /// The peer's address. It changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
         self.inner.remote()
     }
 
-    /// The peer's proven identity; `None` before the handshake is done, and without seals.
+    /// The peer's proven identity. `None` before the handshake is complete, and in plaintext.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.inner.identity()
     }
 
-    /// Time of the latest datagram from the peer that authenticated, and at first of the connection's beginning. In plaintext: of the
-    /// latest that was not out of place.
+    /// Arrival time of the latest authenticated datagram from the peer. In plaintext: of the latest datagram that was
+    /// accepted. Before the first one: the time when the connection began.
     #[must_use]
     pub fn last_heard(&self) -> Time {
         of_either!(&self.inner, it => it.last_heard())
     }
 
-    /// Rate and round trip that its automatic rate has found on the path, for the next connection there ([`Config::path_hint`]); `None`
-    /// before they are proven.
+    /// Rate and RTT that the automatic rate has found on this path, for the next connection on the same path
+    /// ([`Config::path_hint`]). `None` before the peer has proven them.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.inner.modern()?.path_hint()
     }
 
-    /// The RST that has told its peer that it is over, for [`Endpoint::keep_last_words`](crate::Endpoint::keep_last_words); `None` if none has
-    /// left, and in classic, which is known by nothing but its ports.
+    /// The RST that has been sent to the peer, for [`Endpoint::keep_last_words`](crate::Endpoint::keep_last_words).
+    /// `None` before an RST is sent, and on classic connections, which only their ports identify.
     #[must_use]
     pub fn last_words(&self) -> Option<LastWords> {
         self.inner.modern()?.last_words().cloned()
@@ -428,17 +433,17 @@ impl Connection {
     /// Changes the sending rate while the connection runs.
     ///
     /// # Errors
-    /// If the rate is out of range; the one before stays.
+    /// If the rate is out of range. The previous rate then stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         of_either!(&mut self.inner, it => it.set_rate(rate))
     }
 
-    /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
+    /// Sets the bytes per packet of all headers below DFCP's on the path to the peer.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
         of_either!(&mut self.inner, it => it.set_overhead_bytes(overhead_bytes));
     }
 
-    /// Changes the kind of traffic while the connection runs. Classic has only one kind.
+    /// Changes the kind of traffic while the connection runs. Has no effect on classic connections.
     pub fn set_traffic(&mut self, traffic: Traffic) {
         if let Some(session) = self.inner.modern_mut() {
             session.set_traffic(traffic);
@@ -452,40 +457,43 @@ impl Connection {
     }
 }
 
-/// Resources that connections share which are driven together. A classic connection shares none: these calls have no effect on it.
+/// Resources shared by connections that one driver serves. Classic connections share none: these calls have no effect
+/// on them.
 impl Connection {
-    /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in,
-    /// a socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in
-    /// flight than fits into that and the path.
+    /// Sets the size of the receive queue, bytes: the part of the socket's buffer for datagrams of this peer, on all
+    /// connections with it. 0, the default, means unknown or unlimited. The size is reported to the peer, which limits
+    /// its bytes in flight to this queue and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
         if let Some(session) = self.inner.modern_mut() {
             session.set_receive_queue_bytes(bytes);
         }
     }
 
-    /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
+    /// Sets how far ahead of sending a modern connection accepts data from the application. Default
+    /// [`SendBuffering::Deep`].
     pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
         if let Some(session) = self.inner.modern_mut() {
             session.set_send_buffering(send_buffering);
         }
     }
 
-    /// The data that it has to send; none for a connection which is not modern or not open.
+    /// Describes the data waiting to be sent. Default values for a classic connection, and for one that is not open.
     #[must_use]
     pub fn sending(&self) -> Sending {
         self.inner.modern().map_or_else(Sending::default, Session::sending)
     }
 
-    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets
-    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
+    /// Sets how much more may be written to a modern connection. Default [`WriteAllowance::Any`]. Applications waiting
+    /// for room get [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         if let Some(session) = self.inner.modern_mut() {
             session.allow_writing(allowance);
         }
     }
 
-    /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
-    /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
+    /// Sets the number of connections, this one included, that currently send to the same peer. Each of these
+    /// connections is told the size of the peer's whole receive queue, and divides it by this number
+    /// (`spec/protocol.md` \[plan-7\]). Default 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
         if let Some(session) = self.inner.modern_mut() {
             session.set_queue_sharers(sharers);
@@ -493,7 +501,8 @@ impl Connection {
     }
 }
 
-/// The parameters of thesis table 3.2 ([`Connection::parameters`]). A modern connection has *Window size*, and the counters.
+/// The parameters of thesis table 3.2 ([`Connection::parameters`]). A modern connection has only *Window size* and the
+/// counters.
 #[cfg(feature = "classic")]
 #[derive(Debug)]
 pub struct Parameters<'a>(&'a mut Inner);
@@ -503,7 +512,8 @@ impl Parameters<'_> {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
+    /// If the table does not permit setting it, this profile lacks it, or the value is out of range. *Window size* and
+    /// *Coding* of a classic connection cannot be set once the handshake is complete.
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         of_either!(self.0, it => it.set(parameter, value))
     }
@@ -511,7 +521,7 @@ impl Parameters<'_> {
     /// Reads a parameter.
     ///
     /// # Errors
-    /// If the table does not let it be read, or this profile does not have it.
+    /// If the table does not permit reading it, or this profile lacks it.
     pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
         of_either!(&*self.0, it => it.get(parameter))
     }

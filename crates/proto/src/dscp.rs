@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The code point in the IP header by which networks tell classes of traffic apart (RFC 2474): the upper six bits of IPv4's TOS and IPv6's
-/// traffic class, of which the lower two are ECN's. Its text is a name (`EF`, `AF41`, `CS1`, ..) or a number, decimal or `0x..`, from 0 to 63.
+/// Differentiated services code point (RFC 2474): the class of traffic in the IP header. It has the upper six bits of
+/// IPv4's TOS and IPv6's traffic class; the lower two bits are ECN's. Its text form is a name (`EF`, `AF41`, `CS1`, ..)
+/// or a number from 0 to 63, decimal or `0x..`.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -20,35 +21,35 @@ use std::str::FromStr;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "u8", into = "u8"))]
 pub struct Dscp(u8);
 
-/// Why a text or a number is no [`Dscp`].
+/// Error of a text or a number that is not a [`Dscp`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a DSCP is a number from 0 to 63 (46, 0x2e) or a name (EF, AF11 to AF43, CS0 to CS7, VA, LE)")]
 pub struct DscpError;
 
-/// The names that are not made of a class and a number: RFC 3246, RFC 5865, RFC 8622, RFC 2474.
+/// Names without a class and a number: RFC 3246, RFC 5865, RFC 8622, RFC 2474.
 const NAMES: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("DF", 0)];
 
 impl Dscp {
-    /// The default class, that of unmarked traffic; also called CS0 and DF.
+    /// Default class, the class of unmarked traffic; also called CS0 and DF.
     pub const CS0: Self = Self(0);
     /// Expedited forwarding: voice (RFC 3246).
     pub const EF: Self = Self(46);
-    /// Lower effort: what all others leave (RFC 8622).
+    /// Lower effort: uses only the capacity that other classes leave (RFC 8622).
     pub const LE: Self = Self(1);
 
-    /// The code point `value`; `None` above 63.
+    /// Returns the code point `value`; `None` above 63.
     #[must_use]
     pub const fn new(value: u8) -> Option<Self> {
         if value < 64 { Some(Self(value)) } else { None }
     }
 
-    /// The number, 0 to 63.
+    /// Returns the number, 0 to 63.
     #[must_use]
     pub const fn value(self) -> u8 {
         self.0
     }
 
-    /// Class selectors (RFC 2474) and assured forwarding (RFC 2597), by class and drop precedence.
+    /// Parses class selectors (RFC 2474) and assured forwarding (RFC 2597), by class and drop precedence.
     fn of_class(name: &str) -> Option<Self> {
         match *name.as_bytes() {
             [b'C', b'S', class @ b'0'..=b'7'] => Some(Self((class - b'0') << 3)),
@@ -62,7 +63,7 @@ impl Dscp {
     fn of_number(text: &str) -> Option<Self> {
         let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => (digits, 16),
-            // C and iperf3 take it for octal, people for decimal.
+            // A leading zero is ambiguous: octal for C and iperf3, decimal for people.
             None if text.len() > 1 && text.starts_with('0') => return None,
             None => (text, 10),
         };
@@ -111,7 +112,7 @@ impl From<Dscp> for u8 {
 mod tests {
     use super::*;
 
-    /// As iperf3 has them, which has taken them from OpenSSH.
+    /// The values are iperf3's, which come from OpenSSH.
     #[test]
     fn the_names_are_the_registry_s() {
         let names = [

@@ -1,14 +1,14 @@
-//! Identities of peers.
+//! Peer identities established by a handshake.
 
 use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 
-/// The identity that a handshake has established.
+/// Identity that a handshake has established.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{Identity, PublicKey};
 ///
-/// /// The account of a peer, if it has proven a key. (`Stream::identity` has the identity.)
+/// /// Returns the account of a peer that has proven a key. (`Stream::identity` returns the identity.)
 /// fn account(identity: Option<Identity>, accounts: &[(PublicKey, &'static str)]) -> Option<&'static str> {
 ///     let key = identity?.peer?;
 ///     accounts.iter().find(|(known, _)| *known == key).map(|&(_, name)| name)
@@ -18,15 +18,16 @@ use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// The handshake's pattern: by which keys the two ends knew each other.
+    /// Handshake pattern: the keys by which the two ends knew each other.
     pub pattern: Pattern,
-    /// The static key which the peer has proven; `None` with a pre-shared key.
+    /// Static key that the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
-    /// Fingerprint of the pre-shared key; `None` without one. All owners of that key are one peer to this end.
+    /// Fingerprint of the pre-shared key; `None` without a pre-shared key. All owners of that key are one peer to this
+    /// end.
     pub pre_shared: Option<Fingerprint>,
-    /// The same at both ends of this connection, and of no other: a name to which protocols above can bind themselves.
-    /// Not secret.
+    /// Hash of the handshake, equal at both ends and unique to this connection: a name for channel binding in
+    /// higher-layer protocols. Not secret.
     pub handshake_hash: [u8; 32],
-    /// The cipher that seals datagrams.
+    /// Cipher that encrypts datagrams.
     pub cipher: Cipher,
 }

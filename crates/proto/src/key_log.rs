@@ -1,16 +1,16 @@
-//! Giving away the secrets of connections, to open what was recorded of one's own traffic.
+//! Export of connection secrets, to decrypt recordings of one's own traffic.
 
 use std::fmt;
 use std::sync::Arc;
 
 use dfcp_secure::{Cipher, Established};
 
-/// Is given the traffic secrets of each connection of a [`Config`](crate::Config), once, when its keys are agreed. **With them, all that
-/// both ends send can be read and forged, from the first datagram to the last**: it is for finding faults in one's own connections
-/// (`spec/security.md` \[keylog-1\]), and nothing has one unless it is put there by
-/// [`danger_with_key_log`](crate::Config::danger_with_key_log).
+/// Callback that receives the traffic secrets of each connection of a [`Config`](crate::Config), once, when its keys
+/// are agreed. **With these secrets, all data that both ends send can be read and forged, from the first datagram to
+/// the last**. A key log is for debugging one's own connections (`spec/security.md` \[keylog-1\]). It exists only after
+/// a call of [`danger_with_key_log`](crate::Config::danger_with_key_log).
 ///
-/// It is called by what drives the connection, which waits meanwhile.
+/// The callback runs on the driver of the connection, which waits meanwhile.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -23,22 +23,22 @@ use dfcp_secure::{Cipher, Established};
 #[derive(Clone)]
 pub struct KeyLog(Arc<dyn Fn(&ConnectionSecrets<'_>) + Send + Sync>);
 
-/// The secrets that open the datagrams of a connection, of both directions and all epochs. They are borrowed: the connection wipes them
-/// when the call returns.
+/// Secrets that decrypt the datagrams of a connection, in both directions and all epochs. They are borrowed: the
+/// connection wipes them when the call returns.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct ConnectionSecrets<'a> {
-    /// The connection id in datagrams to the side that opened the connection.
+    /// Connection id in datagrams to the initiator.
     pub initiator_id: u32,
-    /// The connection id in datagrams to the other side.
+    /// Connection id in datagrams to the responder.
     pub responder_id: u32,
-    /// The same at both ends of this connection, and of no other. Not secret.
+    /// Hash of the handshake, equal at both ends and unique to this connection. Not secret.
     pub handshake_hash: [u8; 32],
-    /// The cipher that seals datagrams.
+    /// Cipher that encrypts datagrams.
     pub cipher: Cipher,
-    /// The traffic secret of the direction from the initiator (`spec/security.md` \[noise-9\]).
+    /// Traffic secret of the direction from the initiator (`spec/security.md` \[noise-9\]).
     pub from_initiator: &'a [u8; 32],
-    /// That of the direction from the responder.
+    /// Traffic secret of the direction from the responder.
     pub from_responder: &'a [u8; 32],
 }
 
@@ -48,7 +48,7 @@ impl KeyLog {
         Self(Arc::new(take))
     }
 
-    /// Gives away the secrets of a connection of which `ids` are the initiator's id and the responder's.
+    /// Passes the secrets of a connection to the callback. `initiator_id` and `responder_id` are its connection ids.
     pub(crate) fn give(&self, (initiator_id, responder_id): (u32, u32), established: &Established, cipher: Cipher) {
         let [from_initiator, from_responder] = established.danger_traffic_secrets();
         let handshake_hash = established.handshake_hash();

@@ -1,9 +1,10 @@
-//! The DFCP protocol, sans I/O: an [`Endpoint`] routes datagrams to [`Connection`]s, and those say what to send.
+//! The DFCP protocol, sans I/O: an [`Endpoint`] routes datagrams to [`Connection`]s, and connections produce datagrams
+//! to send.
 //!
-//! Nothing here reads a clock, draws randomness, blocks, spawns or touches a socket: time and seeds are arguments, so
-//! the same calls give the same bytes, in a simulator and on a wire. The `dfcp` crate drives it with tokio.
+//! Nothing here reads a clock, draws randomness, blocks, spawns or touches a socket. Time and seeds are arguments, so
+//! equal calls give equal bytes, in a simulator and on a wire. The `dfcp` crate drives the protocol with tokio.
 //!
-//! The normative text is `spec/protocol.md`; the source of the *classic* profile is chapter 3 of the thesis.
+//! The normative text is `spec/protocol.md`. The source of the *classic* profile is chapter 3 of the thesis.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Limits which no peer can see from outside (`docs/limits.md` names the test of each).
+//! Tests of limits that no peer can observe from outside (`docs/limits.md` names the test of each limit).
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Typed events of connections, for traces, tools and tests. The protocol itself logs nothing.
 //!
-//! A [`Config`](crate::Config) names an [`Observer`], which is asked once for each of its connections. One that is not watched costs a branch for each
-//! datagram. Events are told where they happen, in the call which made them, and none is kept: so they
-//! need no queue and no bound.
+//! A [`Config`](crate::Config) names an [`Observer`], which is called once per connection and may return a
+//! [`ConnectionObserver`]. An unobserved connection costs one branch per datagram. Events are delivered synchronously,
+//! in the call that caused them, and are not stored: they need no queue and no bound.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::identity::Identity;
 use crate::state::State;
 use crate::stats::Stats;
 
-/// Is asked, for each connection that begins, which observer it gets.
+/// Factory of [`ConnectionObserver`]s: called once for each connection that begins.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -25,7 +25,7 @@ use crate::stats::Stats;
 ///
 /// use dfcp::{Config, ConnectionObserver, Observed, Observer};
 ///
-/// /// Tells another thread which states a connection passes.
+/// /// Sends the states of a connection to another thread.
 /// struct States(mpsc::SyncSender<(Duration, &'static str)>);
 ///
 /// impl ConnectionObserver for States {
@@ -47,48 +47,49 @@ pub struct Observer(Arc<Begin>);
 
 type Begin = dyn Fn(&Beginning) -> Option<Box<dyn ConnectionObserver>> + Send + Sync;
 
-/// Hears what happens to one connection. Dropped when the connection is.
+/// Receives the events of one connection. Dropped together with the connection.
 ///
-/// It is called by what drives the connection, which waits meanwhile: it must return at once, and hand on to another thread what may
-/// take time.
+/// Calls come from the driver of the connection, which waits meanwhile. A call must return immediately; slow work
+/// belongs on another thread.
 pub trait ConnectionObserver: Send {
-    /// An event, and the time since the connection's beginning.
+    /// Called for each event, with the time since the beginning of the connection.
     fn on_event(&mut self, at: Duration, event: &Observed<'_>);
 }
 
-/// A connection that begins.
+/// Properties of a connection at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Beginning {
-    /// This side opens it.
+    /// True if this side opens the connection.
     pub opened_here: bool,
-    /// The profile whose rules it follows.
+    /// Profile of the connection.
     pub profile: Profile,
-    /// The peer's address at first.
+    /// Initial address of the peer.
     pub remote: SocketAddr,
-    /// The id which modern segments to this end carry.
+    /// Connection id in modern segments to this end. `None` in classic.
     pub local_id: Option<u32>,
-    /// The id which the side that opens the connection has chosen: both ends know it from the beginning. `None` in classic.
+    /// Connection id chosen by the initiator, known to both ends from the beginning. `None` in classic.
     pub initiator_id: Option<u32>,
 }
 
-/// A datagram, as its header shows it.
+/// Header fields of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramInfo {
-    /// The kind of its segment.
+    /// Kind of the segment.
     pub kind: SegmentKind,
-    /// Its bytes, without the headers below ours, and with symbols which are only counted.
+    /// Length of the datagram, bytes, without the headers of lower layers. Includes the bytes of symbols that a
+    /// simulator only counts.
     pub bytes: u64,
-    /// The lower 32 bits of its number; of a classic one, S3.
+    /// Lower 32 bits of the datagram number; field S3 of a classic datagram.
     pub number: u32,
-    /// The field *block ID*.
+    /// Field *block ID*.
     pub block_id: u32,
-    /// The field S1: of data and messages the encoding symbol id.
+    /// Field S1: in data and messages, the encoding symbol id.
     pub s1: u32,
-    /// The stream that it names, if it is of a kind that may name one.
+    /// Stream that the segment names, if its kind can name a stream.
     pub stream: StreamId,
-    /// It is encrypted.
+    /// True if the datagram is encrypted.
     pub is_sealed: bool,
 }
 
@@ -99,50 +100,51 @@ impl DatagramInfo {
     }
 }
 
-/// Something that has happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Observed<'a> {
     /// A datagram was handed to the network.
     DatagramSent(DatagramInfo),
-    /// A datagram was taken: it is authentic, where there are keys.
+    /// A datagram was accepted. On encrypted connections it is authentic.
     DatagramReceived(DatagramInfo),
-    /// A datagram had no effect.
+    /// A datagram was dropped without effect.
     DatagramDropped {
-        /// Its header, which is not verified; `None` if it has none.
+        /// Unverified header of the datagram; `None` if it has no header.
         datagram: Option<DatagramInfo>,
-        /// Its bytes.
+        /// Length of the datagram, bytes.
         bytes: u64,
-        /// Why.
+        /// Reason for the drop.
         why: Dropped,
     },
-    /// The connection is in another state (thesis §3.6, §3.11).
+    /// The connection has changed its state (thesis §3.6, §3.11).
     StateChanged {
-        /// The one before.
+        /// State before the change.
         from: State,
-        /// The one now.
+        /// State after the change.
         to: State,
     },
-    /// The handshake has proven the peer's static key, or that it has the pre-shared key.
+    /// The handshake has proven the peer's static key, or that the peer has the pre-shared key.
     KeysAgreed(&'a Identity),
     /// The peer has proven another address.
     PathChanged {
-        /// Its new address.
+        /// New address of the peer.
         remote: SocketAddr,
     },
-    /// Estimates, rate or circuit breaker have changed. Told at most once for each report of the peer and each timeout.
+    /// Estimates, rate or circuit breaker have changed. Sent at most once per report of the peer and once per timeout.
     MetricsUpdated(&'a Stats),
-    /// The connection is over. An RST may still leave, and what comes is dropped.
+    /// The connection has ended. An RST may still be sent; received datagrams are dropped.
     Closed {
-        /// Why, unless both sides closed it.
+        /// Reason for the end. `None` if both sides closed the connection.
         error: Option<&'a ConnectionError>,
-        /// The connection's figures at its end.
+        /// Final figures of the connection.
         stats: &'a Stats,
     },
 }
 
 impl Observer {
-    /// Calls `begin` for each connection of a configuration: what it returns hears of it, and with `None` nothing is observed.
+    /// Calls `begin` for each connection of a configuration. The returned observer receives the connection's events;
+    /// with `None` the connection is not observed.
     pub fn new(begin: impl Fn(&Beginning) -> Option<Box<dyn ConnectionObserver>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(begin))
     }

@@ -1,39 +1,40 @@
-//! Proof of decoding (`spec/protocol.md` §6.1): in each source symbol a few secret bytes follow the data, coded along
-//! with them, so that only a receiver which has decoded a block knows the XOR of its secrets. This page knows how such a block lies
-//! in memory; [`send::proofs`](crate::stream::send::proofs) draws the secrets and checks what the peer says.
+//! Proof of decoding (`spec/protocol.md` §6.1). A few secret bytes follow the data of each source symbol and are coded
+//! along with them, so only a receiver that has decoded a block knows the XOR of the block's secrets. This module
+//! defines the memory layout of such a block; [`send::proofs`](crate::stream::send::proofs) draws the secrets and
+//! checks the peer's proofs.
 //!
-//! A block's *rows* are its source symbols one behind the other: T bytes of data, the last row's padded with zeros,
-//! and the secret (\[proof-2\]). Without proofs they are the block's bytes, and nothing else.
+//! The *rows* of a block are its consecutive source symbols: T bytes of data, zero-padded in the last row, and the
+//! secret (\[proof-2\]). Without proofs, the rows are the plain bytes of the block.
 
 use std::ops::Range;
 
 use dfcp_fountain::random_linear::{BlockShape, SYMBOL_SIZE_MAX, ShapeError};
 
-/// Secret bytes behind the data of a source symbol, and bytes of a proof.
+/// Bytes of a secret, which follows the data of a source symbol, and of a proof.
 pub(crate) const SECRET_BYTES: usize = 4;
 
-/// The most application bytes per symbol where there are proofs.
+/// Largest symbol with proofs, in bytes of data.
 const DATA_BYTES_MAX: usize = symbol_size_max(true) as usize;
 
 const _: () = assert!(DATA_BYTES_MAX + SECRET_BYTES <= SYMBOL_SIZE_MAX, "the code takes such symbols");
 
-/// The largest symbol, in bytes: the datagram must hold the rest of a data segment, too, and if it is sealed the secret
-/// which proves decoding.
+/// Returns the largest symbol size in bytes. A datagram must also hold the rest of a data segment and, if encrypted,
+/// the secret of the proof.
 pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
     let payload_bytes = dfcp_wire::payload_bytes_max(sealed);
     (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
 }
 
-/// The connection's z, given that it was negotiated as `symbol_size`.
+/// Returns the connection's z, in bytes of data per symbol, for the negotiated `symbol_size`.
 pub(crate) fn data_bytes_max(symbol_size: u16, proofs: bool) -> usize {
     let z = usize::from(symbol_size);
     if proofs { z.min(DATA_BYTES_MAX) } else { z }
 }
 
-/// A block's layout in memory, and its shape for the code.
+/// Memory layout of a block, with or without proofs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
-    /// The application's bytes: K, T and L.
+    /// Shape of the application's bytes: K, T and L.
     data: BlockShape,
     proofs: bool,
 }
@@ -43,26 +44,26 @@ impl Layout {
         Self { data, proofs }
     }
 
-    /// The application's bytes alone.
+    /// Returns the shape of the application's bytes, without secrets.
     pub(crate) const fn data(self) -> BlockShape {
         self.data
     }
 
-    /// Bytes of an encoding symbol.
+    /// Returns the size of an encoding symbol, bytes.
     pub(crate) const fn symbol_size(self) -> usize {
         self.data.symbol_size() + self.secret_bytes()
     }
 
-    /// The shape which the code runs over.
+    /// Returns the shape that the codec works on: rows with secrets.
     ///
     /// # Errors
-    /// If a symbol is larger than the code takes.
+    /// A symbol is larger than the codec supports.
     pub(crate) const fn coded(self) -> Result<BlockShape, ShapeError> {
         if self.proofs { BlockShape::new(self.data.k(), self.data.k() * self.symbol_size()) } else { Ok(self.data) }
     }
 
-    /// Turns bytes laid out in rows of `laid_bytes`, as [`append`] does, into this block's rows; secrets are left zero.
-    /// A copy is made only if the rows of a block of several are shorter.
+    /// Converts bytes from rows of `laid_bytes`, as written by [`append`], to this block's rows, with zeros for the
+    /// secrets. Copies only if the block has several rows and these are shorter than `laid_bytes`.
     pub(crate) fn lay_out(self, mut laid: Vec<u8>, laid_bytes: usize) -> Vec<u8> {
         if !self.proofs {
             return laid;
@@ -79,7 +80,8 @@ impl Layout {
         rows
     }
 
-    /// Copies the application's bytes `range` out of the block's `rows` into `out`, as far as both reach; their number.
+    /// Copies the application's bytes `range` from the block's `rows` to `out`, as far as both reach. Returns the
+    /// number of bytes copied.
     pub(crate) fn copy(self, rows: &[u8], range: Range<usize>, out: &mut [u8]) -> usize {
         if self.proofs {
             return copy_rows(rows, self.data.symbol_size(), range, out);
@@ -90,7 +92,8 @@ impl Layout {
         take
     }
 
-    /// Number of the application's bytes in the first `rows_bytes` bytes of the rows, which are whole rows.
+    /// Returns the number of the application's bytes in the first `rows_bytes` bytes of the rows; `rows_bytes` covers
+    /// whole rows.
     pub(crate) const fn data_bytes(self, rows_bytes: usize) -> usize {
         if !self.proofs {
             return rows_bytes;
@@ -99,7 +102,7 @@ impl Layout {
         if bytes < self.data.length_bytes() { bytes } else { self.data.length_bytes() }
     }
 
-    /// The block's proof: the XOR of its secrets (\[proof-3\]).
+    /// Returns the block's proof: the XOR of its secrets (\[proof-3\]).
     pub(crate) fn proof(self, rows: &[u8]) -> u32 {
         if !self.proofs {
             return 0;
@@ -108,7 +111,7 @@ impl Layout {
         secrets.fold(0, |proof, secret| proof ^ u32::from_be_bytes(*secret))
     }
 
-    /// Puts a secret of `draw` behind each row; the proof.
+    /// Writes a secret from `draw` behind each row. Returns the proof.
     pub(crate) fn fill(self, rows: &mut [u8], mut draw: impl FnMut() -> u32) -> u32 {
         let mut proof = 0;
         for row in rows.chunks_exact_mut(self.symbol_size()) {
@@ -125,8 +128,8 @@ impl Layout {
     }
 }
 
-/// Appends `data` to `laid`, which holds `before` bytes of data in rows of `laid_bytes`, each full one followed by room
-/// for its secret.
+/// Appends `data` to `laid`, which holds `before` bytes of data in rows of `laid_bytes` with room for a secret behind
+/// each full row.
 pub(crate) fn append(laid: &mut Vec<u8>, before: usize, laid_bytes: usize, data: &[u8]) {
     let mut rest = data;
     let mut room = laid_bytes - before % laid_bytes;
@@ -141,7 +144,8 @@ pub(crate) fn append(laid: &mut Vec<u8>, before: usize, laid_bytes: usize, data:
     }
 }
 
-/// Copies the data bytes `range` out of rows of `row_bytes` each followed by a secret; how many there were room for.
+/// Copies the data bytes `range` from rows of `row_bytes`, each followed by a secret. Returns the number of bytes
+/// copied, limited by `out`.
 fn copy_rows(rows: &[u8], row_bytes: usize, range: Range<usize>, out: &mut [u8]) -> usize {
     let mut rest = out;
     let mut at = range.start;

@@ -1,5 +1,5 @@
-//! Random numbers for use now and then, without a generator kept in between: one takes 320 bytes, most of them numbers made
-//! in advance.
+//! Random numbers for occasional use, without a generator in memory: a generator takes 320 bytes, most of them
+//! precomputed numbers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 
-/// A generator whose numbers can be gone on with from any place in their sequence.
+/// A generator that can continue from any position in its sequence.
 pub(crate) trait Seekable: Rng + SeedableRng<Seed = [u8; 32]> {
-    /// Number of 32-bit words drawn so far.
+    /// Returns the number of 32-bit words drawn so far.
     fn words(&self) -> u128;
-    /// Continues after this many words.
+    /// Continues behind the first `words` 32-bit words.
     fn seek(&mut self, words: u128);
 }
 
@@ -35,7 +35,7 @@ impl Seekable for ChaCha20Rng {
     }
 }
 
-/// The place in a generator's sequence. The numbers are the same as if the generator were kept.
+/// Position in a generator's sequence. The drawn numbers are the same as from a generator kept in memory.
 pub(crate) struct SeekableRng<G> {
     seed: [u8; 32],
     words: u64,
@@ -47,7 +47,7 @@ impl<G: Seekable> SeekableRng<G> {
         Self { seed, words: 0, generator: PhantomData }
     }
 
-    /// SeekableRng what `draw` does, from where the last draw ended.
+    /// Calls `draw` with a generator that continues behind the last draw.
     pub(crate) fn with<T>(&mut self, draw: impl FnOnce(&mut G) -> T) -> T {
         let mut generator = G::from_seed(self.seed);
         generator.seek(self.words.into());
@@ -56,7 +56,7 @@ impl<G: Seekable> SeekableRng<G> {
         drawn
     }
 
-    /// A seed, or a secret.
+    /// Draws 32 bytes, for a seed or a secret.
     pub(crate) fn bytes(&mut self) -> [u8; 32] {
         let mut bytes = [0; 32];
         self.with(|generator| generator.fill_bytes(&mut bytes));
@@ -65,7 +65,7 @@ impl<G: Seekable> SeekableRng<G> {
 }
 
 impl<G> fmt::Debug for SeekableRng<G> {
-    /// The seed tells all numbers.
+    /// Omits the seed, which determines all numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SeekableRng").field("words", &self.words).finish_non_exhaustive()
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     proptest! {
-        /// Model: the generator itself.
+        /// Model: a generator kept in memory.
         #[test]
         fn draws_go_on_where_the_last_ended(seed: [u8; 32], steps in prop::collection::vec((any::<bool>(), 0_usize..80), 0..100)) {
             check::<ChaCha8Rng>(seed, &steps)?;

@@ -1,4 +1,4 @@
-//! The peers that a connection trusts, and the keys that it seals with (`spec/security.md`).
+//! Keys of a connection's end and the peers that it trusts (`spec/security.md`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use dfcp_secure::{Cipher, Fingerprint, InitiatorKeys, Pattern, PreSharedKey, Pub
 
 use crate::error::ConfigError;
 
-/// Protection of a modern connection, or none.
+/// Protection of a modern connection: sealed (the default) or plaintext.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -18,13 +18,13 @@ use crate::error::ConfigError;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Every datagram behind the handshake is encrypted and authenticated.
+    /// Every datagram after the handshake is encrypted and authenticated.
     Sealed(Credentials),
-    /// Nothing is: everybody on the path can read and change everything. Both ends must ask for it.
+    /// Plaintext: everybody on the path can read and change all datagrams. Both ends must configure it.
     Unsealed,
 }
 
-/// The keys of one end, and the peers that it accepts.
+/// Keys of one end, and the peers that this end accepts.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -41,19 +41,19 @@ pub enum Security {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// This end's static key, by which its peer knows it. Without one a fresh key is made: for each connection that is
-    /// opened, or for all which an endpoint accepts.
+    /// Static key of this end, which identifies it to peers. With `None` a fresh key is generated: one for each opened
+    /// connection, and one for all connections that an endpoint accepts.
     pub key: Option<StaticKey>,
-    /// A key which both ends have. The side that opens a connection with it needs no other key; the side that accepts takes it as
-    /// well as the static keys which `peer` admits.
+    /// Key that both ends share. The opening side then uses no other key. The accepting side accepts both this key and
+    /// the static keys that `peer` admits.
     pub pre_shared: Option<PreSharedKey>,
-    /// The static keys of the peer that are accepted.
+    /// Static keys accepted from the peer.
     pub peer: PeerKey,
-    /// The ciphers to seal with.
+    /// Ciphers offered when opening a connection, and permitted when accepting one.
     pub ciphers: Ciphers,
 }
 
-/// The static key that the peer must have.
+/// Condition on the peer's static key.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -66,20 +66,21 @@ pub struct Credentials {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub enum PeerKey {
-    /// Nobody has said so yet: only a pre-shared key will do.
+    /// The default: no static key is accepted. Connections then need a pre-shared key.
     #[default]
     Undecided,
-    /// Any. On the opening side this means talking to any host that answers, an attacker included.
+    /// Any key. An opening side then talks to any host that answers, an attacker included.
     Any,
-    /// This one. On the opening side it saves the peer from showing its key, and hides one's own from the start.
+    /// Exactly this key. If the opening side knows it, the peer need not send its key, and the opener's own key is
+    /// encrypted from the first message on.
     Known(PublicKey),
-    /// The one with this fingerprint.
+    /// The key with this fingerprint.
     Fingerprint(Fingerprint),
-    /// Those which the verifier approves.
+    /// Keys that the verifier approves.
     Verified(Verifier),
 }
 
-/// Decides about a peer's static key. It is asked during the handshake, and must answer at once.
+/// Decides about a peer's static key. Called during the handshake, which waits for the result: it must not block.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -95,7 +96,7 @@ pub enum PeerKey {
 #[derive(Clone)]
 pub struct Verifier(Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>);
 
-/// The ciphers that are offered and taken.
+/// Ciphers that this end offers and accepts.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -105,15 +106,15 @@ pub struct Verifier(Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ciphers {
-    /// All, the one which is fastest on both CPUs first.
+    /// All ciphers. The handshake chooses the one that ranks best on both CPUs together.
     #[default]
     Fastest,
-    /// This one alone.
+    /// Only this cipher.
     Only(Cipher),
 }
 
 impl Verifier {
-    /// A verifier which approves the keys for which `approve` is true.
+    /// Creates a verifier that approves exactly the keys for which `approve` returns true.
     pub fn new(approve: impl Fn(&PublicKey) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(approve))
     }
@@ -144,21 +145,21 @@ impl From<Verifier> for PeerKey {
 }
 
 impl From<PeerKey> for Credentials {
-    /// Trusts `peer`, with a fresh key of its own.
+    /// Trusts `peer`, and uses a fresh static key on this side.
     fn from(peer: PeerKey) -> Self {
         Self { peer, ..Self::default() }
     }
 }
 
 impl From<PreSharedKey> for Credentials {
-    /// A pre-shared key, and no other.
+    /// Uses this pre-shared key only, without a static key.
     fn from(key: PreSharedKey) -> Self {
         Self { pre_shared: Some(key), ..Self::default() }
     }
 }
 
 impl Credentials {
-    /// The keys to open a connection with; `fresh` is the static key if none is set.
+    /// Returns the keys for opening a connection. `fresh` generates a static key if none is configured.
     pub(crate) fn initiator_keys(&self, fresh: impl FnOnce() -> StaticKey) -> Result<InitiatorKeys, ConfigError> {
         if let Some(key) = &self.pre_shared {
             return Ok(InitiatorKeys::PreShared(key.clone()));
@@ -172,13 +173,14 @@ impl Credentials {
         }
     }
 
-    /// Fails if no connection could be accepted: without a trusted static key, and without a pre-shared one.
+    /// Fails if no peer could ever be accepted, since neither a trusted static key nor a pre-shared key is configured.
     pub(crate) fn check_acceptor(&self) -> Result<(), ConfigError> {
         let nobody = matches!(self.peer, PeerKey::Undecided) && self.pre_shared.is_none();
         if nobody { Err(ConfigError::PeerUndecided) } else { Ok(()) }
     }
 
-    /// True if a peer which has proven `key` (none: the pre-shared one) is the right one.
+    /// Returns true if a peer that has proven `key` is trusted. `None` stands for a peer without a static key, which is
+    /// trusted if it has proven the pre-shared key.
     pub(crate) fn admits(&self, pattern: Pattern, key: Option<&PublicKey>) -> bool {
         let Some(key) = key else { return pattern == Pattern::PreShared };
         match &self.peer {
@@ -192,7 +194,7 @@ impl Credentials {
 }
 
 impl Ciphers {
-    /// The ciphers, best first (\[seal-8\]).
+    /// Returns the ciphers in order of preference on this CPU (\[seal-8\]).
     pub(crate) fn list(self) -> Vec<Cipher> {
         match self {
             Self::Only(cipher) => vec![cipher],
@@ -203,7 +205,8 @@ impl Ciphers {
         }
     }
 
-    /// Chooses from a peer's list: the best for both ends together, and among equals the peer's preference.
+    /// Chooses a cipher from a peer's list: the least sum of the places in both lists; of equal sums, the peer's
+    /// preference.
     pub(crate) fn choose(self, theirs: &[u8]) -> Option<Cipher> {
         let ours = self.list();
         let rank = |cipher: &Cipher| {
@@ -231,7 +234,8 @@ mod tests {
         let ours = Ciphers::Fastest.list();
         let expected = if ours[0] == Aes128Gcm { Aes128Gcm } else { ChaCha20Poly1305 };
         assert_eq!(Ciphers::Fastest.choose(&ids(&ours)), Some(expected));
-        // One side slow with AES: its preference is taken, on either side, and they agree on some cipher at least.
+        // One side is slow with AES: that side's first choice is taken, whichever side it is, so both ends agree on a
+        // cipher.
         let theirs = if expected == Aes128Gcm { without } else { with_aes };
         assert_eq!(Ciphers::Fastest.choose(&ids(&theirs)), Some(theirs[0]));
         // [noise-10]: places 1 + 0 are less than 0 + 2, so the initiator's first choice is not taken.

@@ -1,5 +1,5 @@
-//! Serialized forms in [`Config`](crate::Config) and [`Stats`](crate::Stats) of what serde has no good form
-//! for.
+//! Serialized forms of fields in [`Config`](crate::Config) and [`Stats`](crate::Stats) for which serde's own forms are
+//! unsuitable.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn from_milliseconds<E: Error>(milliseconds: f64) -> Result<Duration, E> {
         .map_err(|_| E::invalid_value(Unexpected::Float(milliseconds), &"a number of milliseconds, not negative"))
 }
 
-/// A duration as a number of milliseconds, which need not be whole.
+/// A duration as a number of milliseconds, possibly fractional.
 pub(crate) mod milliseconds {
     use super::*;
 
@@ -28,7 +28,7 @@ pub(crate) mod milliseconds {
     }
 }
 
-/// The same, or none.
+/// An optional duration as a number of milliseconds, possibly fractional.
 pub(crate) mod optional_milliseconds {
     use super::*;
 
@@ -41,7 +41,7 @@ pub(crate) mod optional_milliseconds {
     }
 }
 
-/// The profile by a name which says what classic lacks.
+/// The profile by name. Classic is called `danger_classic`, because it has no protection.
 pub(crate) mod profile {
     use dfcp_wire::Profile;
 
@@ -64,7 +64,7 @@ pub(crate) mod profile {
     }
 }
 
-/// Number of streams of each kind.
+/// Number of streams of each kind, with serde's derived form.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "dfcp_wire::StreamLimits", deny_unknown_fields)]
 pub(crate) struct StreamLimitsFields {

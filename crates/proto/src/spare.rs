@@ -1,4 +1,5 @@
-//! The memory of blocks which are done with, for the next ones: a stream in full swing needs the same again and again.
+//! Pool of memory from finished blocks, for reuse by later blocks: a busy stream needs blocks of the same size again
+//! and again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +8,11 @@ use dfcp_fountain::random_linear::Decoder;
 
 use crate::limits::{SPARE_BYTES_MAX, SPARE_DECODERS_MAX, SPARE_DECODERS_SHARE};
 
-/// The memory of small messages is quickly had again, and many idle connections' last ones would add up.
+/// Smaller allocations are not kept: they are cheap to make, and the last ones of many idle connections would add up.
 const KEPT_BYTES_MIN: usize = 16 << 10;
 
-/// Memory of blocks and decoders that are done with. All connections of an endpoint share it, so that idle ones hold nothing.
+/// Pool of the memory of finished blocks and decoders. All connections of an endpoint share one pool, so idle
+/// connections hold no memory.
 #[derive(Clone, Debug, Default)]
 pub struct SpareBlocks(Arc<Mutex<Kept>>);
 
@@ -18,14 +20,14 @@ pub struct SpareBlocks(Arc<Mutex<Kept>>);
 struct Kept {
     blocks: VecDeque<Vec<u8>>,
     decoders: VecDeque<Box<Decoder>>,
-    /// Bytes that both take.
+    /// Bytes of blocks and decoders together.
     bytes: usize,
-    /// Bytes that decoders take.
+    /// Bytes of decoders.
     decoders_bytes: usize,
 }
 
 impl Kept {
-    /// Lets go of what has been kept for longest, until the limits are kept.
+    /// Frees the oldest entries until the limits hold.
     fn trim(&mut self) {
         while self.decoders.len() > SPARE_DECODERS_MAX || self.decoders_bytes > SPARE_BYTES_MAX / SPARE_DECODERS_SHARE {
             let Some(oldest) = self.decoders.pop_front() else { break };
@@ -39,14 +41,15 @@ impl Kept {
     }
 }
 
-/// Bytes that a decoder keeps after its block has been taken out.
+/// Returns the bytes that a decoder keeps after its block has been taken out.
 fn memory_bytes(decoder: &Decoder) -> usize {
     size_of::<Decoder>() + decoder.kept_bytes()
 }
 
 impl SpareBlocks {
-    /// An empty vector which is kept and has room for `bytes`, and for little more: a connection is charged for a block,
-    /// and must not get a larger one. The latest may still be in the processor's caches.
+    /// Returns an empty vector from the pool with room for `bytes`, and at most an eighth more: a connection is charged
+    /// for a block and must not get a larger one. The newest fitting vector is used, because it may still be in the
+    /// processor's caches.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
         if bytes + bytes / 8 < KEPT_BYTES_MIN {
             return None;
@@ -59,12 +62,12 @@ impl SpareBlocks {
         Some(block)
     }
 
-    /// As [`take`](Self::take), or a new one.
+    /// Like [`take`](Self::take), or allocates a new vector.
     pub(crate) fn take_or_new(&self, bytes: usize) -> Vec<u8> {
         self.take(bytes).unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
-    /// Keeps memory that is not needed any more, in place of the one that was kept for longest.
+    /// Returns memory to the pool, where it replaces the oldest entries.
     pub(crate) fn give(&self, mut block: Vec<u8>) {
         block.clear();
         if !(KEPT_BYTES_MIN..=SPARE_BYTES_MAX).contains(&block.capacity()) {
@@ -76,8 +79,8 @@ impl SpareBlocks {
         kept.trim();
     }
 
-    /// The decoder which was kept last. What it has allocated is the former block's: it must be restarted, which fits that
-    /// to the next one's.
+    /// Returns the decoder that was kept last. Its memory is sized for its former block: the caller must restart it,
+    /// which resizes the memory for the next block.
     pub(crate) fn take_decoder(&self) -> Option<Box<Decoder>> {
         let mut kept = self.lock();
         let decoder = kept.decoders.pop_back()?;
@@ -86,7 +89,7 @@ impl SpareBlocks {
         Some(decoder)
     }
 
-    /// Keeps a decoder whose block has been taken out, as [`give`](Self::give) does with blocks.
+    /// Returns a decoder whose block has been taken out to the pool, like [`give`](Self::give).
     pub(crate) fn give_decoder(&self, decoder: Box<Decoder>) {
         let mut kept = self.lock();
         kept.bytes += memory_bytes(&decoder);
@@ -135,7 +138,7 @@ mod tests {
         spare.give(vec![7; SPARE_BYTES_MAX + 1]);
         assert_eq!(spare.take(SPARE_BYTES_MAX + 1), None);
     }
-    /// A decoder which has decoded a block of 256 symbols of `symbol_size` bytes, from repair symbols alone.
+    /// A decoder that has decoded a block of 256 symbols of `symbol_size` bytes, from repair symbols alone.
     fn used_decoder(symbol_size: usize) -> Box<Decoder> {
         let shape = BlockShape::new(256, 256 * symbol_size).unwrap();
         let mut decoder = Box::new(Decoder::new(Kernel::detect(), shape));

@@ -1,4 +1,4 @@
-//! The connection's state, as the documents name it (thesis §3.6, §3.11).
+//! Connection states, with the names of thesis §3.6 and §3.11.
 
 /// States in the life of a connection.
 ///
@@ -34,7 +34,7 @@ pub enum State {
     Established,
     /// Our FIN has been sent and is not acknowledged.
     FinWait1,
-    /// Our FIN has been acknowledged: the peer has every byte. Its direction is still open (`spec/protocol.md`
+    /// Our FIN has been acknowledged: the peer has every byte. The peer's direction is still open (`spec/protocol.md`
     /// \[state-2\]).
     FinWait2,
     /// The peer's stream has ended; ours is still open.
@@ -43,18 +43,18 @@ pub enum State {
     LastAck,
     /// Both directions are done. Late repeats of the peer's FIN are still answered.
     TimeWait,
-    /// Nothing is left; the connection may be dropped.
+    /// Nothing is left to do; the connection may be dropped.
     Closed,
 }
 
 impl State {
-    /// True after the three-way handshake, and until TIME_WAIT or the end.
+    /// Returns true after the three-way handshake, until TIME_WAIT or the end.
     #[must_use]
     pub fn is_open(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::TimeWait | Self::Closed)
     }
 
-    /// The documents' name, as in thesis §3.6.
+    /// Returns the name of the state in thesis §3.6.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

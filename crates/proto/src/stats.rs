@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Figures of a connection so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the round-trip time as
-/// `rtt_ms`.
+/// Counters and estimates of a connection since its beginning. Counters are exact; estimates are documented as such.
+/// The feature `serde` serializes them, with the round-trip time as `rtt_ms`.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::Stats;
 ///
-/// /// Bytes sent beyond those delivered, as a share of these.
+/// /// Overhead: bytes sent in excess of the bytes delivered, as a share of the bytes delivered.
 /// fn overhead(stats: &Stats) -> Option<f64> {
 ///     let delivered = stats.stream_bytes_acknowledged;
 ///     (delivered > 0).then(|| stats.bytes_sent as f64 / delivered as f64 - 1.0)
@@ -24,21 +24,22 @@ pub struct Stats {
     pub segments_sent: u64,
     /// Segments taken from the network (table 3.2, *Incoming segments*).
     pub segments_received: u64,
-    /// Segments dropped on arrival, for whatever reason (table 3.2, *Dropped segments*).
+    /// Segments dropped on arrival, for any reason (table 3.2, *Dropped segments*).
     pub segments_dropped: u64,
-    /// Sealed segments among these which did not authenticate.
+    /// Encrypted segments among the dropped ones that did not authenticate.
     pub segments_forged: u64,
-    /// Cookies which the peer's host asked this side to come back with, before it computed anything.
+    /// Cookies received: requests of the peer's host to repeat the SYN with a cookie, before it spends computation on
+    /// this connection.
     pub cookies_received: u32,
-    /// Number of times that the peer has moved to another address, and has proven it.
+    /// Number of times that the peer moved to another address and proved it.
     pub path_changes: u64,
     /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
     pub acks_sent: u64,
     /// Acknowledgements received (table 3.2, *ACKs received*).
     pub acks_received: u64,
-    /// Bytes of datagrams sent, without the headers below ours.
+    /// Bytes of datagrams sent, without the headers of lower layers.
     pub bytes_sent: u64,
-    /// Bytes of datagrams received, likewise.
+    /// Bytes of datagrams received, without the headers of lower layers.
     pub bytes_received: u64,
     /// Application bytes which the peer has acknowledged.
     pub stream_bytes_acknowledged: u64,
@@ -46,68 +47,72 @@ pub struct Stats {
     pub stream_bytes_read: u64,
     /// Blocks which the peer has acknowledged.
     pub blocks_acknowledged: u64,
-    /// Blocks for which a second round was planned, because what had been sent first did not suffice. Zero in classic, which has
-    /// no rounds.
+    /// Blocks that needed a second round of symbols, because the first round did not suffice. Zero in classic, which
+    /// has no rounds.
     pub blocks_repeated: u64,
-    /// All rounds planned after the first ones of their blocks; divided by `blocks_repeated`, how many such a block took.
+    /// Rounds after the first one, over all blocks. Divided by `blocks_repeated`: the mean number of later rounds of
+    /// such a block.
     pub later_rounds: u64,
     /// Blocks decoded here.
     pub blocks_decoded: u64,
-    /// Symbols sent.
+    /// Symbols sent, by reason.
     pub sent: SentSymbols,
-    /// Symbols among these that arrived in vain, as the peer reports.
+    /// Sent symbols that arrived and were not needed, as the peer reports.
     pub wasted: WastedSymbols,
-    /// Symbols that arrived.
+    /// Symbols that arrived, by use.
     pub received: ReceivedSymbols,
     /// Smoothed round-trip time; zero while unknown.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", with = "crate::serde_with::milliseconds"))]
     pub rtt: Duration,
-    /// Queueing delay of our datagrams: that above the least lately, by the clock of the peer's newest report; `None` while
-    /// unknown. It includes what others send through the same queue.
+    /// Queueing delay of our datagrams: the delay in the peer's newest report above the least recent delay. `None`
+    /// while unknown. It includes the delay caused by other traffic in the same queue.
     #[cfg_attr(feature = "serde", serde(rename = "queue_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub queue: Option<Duration>,
     /// The loss estimate p̂ of our sending direction, 0 to 1.
     pub loss: f64,
-    /// Bits per second which the peer says arrive there.
+    /// Arrival rate at the peer, bits per second, as the peer reports.
     pub arrival_rate_bps: u64,
-    /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
-    /// circuit breaker holds it down; of an automatic rate the one it has found, without the moments at which it sends faster or
-    /// slower to learn something. Zero at line rate.
+    /// Current sending rate, bits of IP packets per second; zero at line rate. It is the configured rate, or less when
+    /// the peer's cap or the circuit breaker limits it. For an automatic rate it is the rate found, without the short
+    /// probes at other rates.
     pub rate_bps: u64,
-    /// Findings of an automatic rate; `None` with another rate, and while too few data have been sent to begin.
+    /// Findings of an automatic rate. `None` with another kind of rate, and before enough data have been sent.
     pub rate_control: Option<RateControlStats>,
     /// State of the circuit breaker.
     pub breaker: BreakerState,
-    /// The rate the circuit breaker allows now; zero when it imposes none.
+    /// Rate limit of the circuit breaker, bits per second; zero when it imposes none.
     pub breaker_rate_bps: u64,
-    /// The rate the path was found to carry by the circuit breaker, which holds the sender to about as much; zero while it has
-    /// not found that more was offered. At this rate no more is lost than the path loses by itself.
+    /// Rate that the path carries, as found by the circuit breaker, bits per second; zero until the breaker finds that
+    /// more was sent. The breaker holds the sender close to this rate, at which only the path's own loss remains.
     pub carried_rate_bps: u64,
     /// Number of times that the circuit breaker tested the path.
     pub breaker_tests: u32,
-    /// Bytes of the largest IP packets which data are sent in now: what packet size discovery has found so far. Zero in classic.
+    /// Largest IP packets that are sent with data now, bytes, as found by packet size discovery so far. Zero in
+    /// classic.
     pub packet_bytes: u16,
-    /// Number of times that packets of the size before were found to pass no more.
+    /// Black holes found: number of times that packets of a previously proven size no longer passed.
     pub black_holes: u16,
-    /// Our datagrams which came to the peer with marks, as it says.
+    /// Our datagrams that arrived at the peer with ECN marks, as the peer reports.
     pub ecn_reported: EcnStats,
-    /// The peer's datagrams which came here with marks.
+    /// The peer's datagrams that arrived here with ECN marks.
     pub ecn_received: EcnStats,
-    /// Our messages.
+    /// Fates of our messages.
     pub messages_sent: SentMessages,
-    /// The peer's messages.
+    /// Fates of the peer's messages.
     pub messages_received: ReceivedMessages,
-    /// Datagrams numbered by the peer and never seen here. A modern peer skips about one number in 128, which counts, too.
+    /// Datagram numbers of the peer that never arrived here. A modern peer skips about one number in 128, and skipped
+    /// numbers are included.
     pub datagrams_missing: u64,
 }
 
-/// Figures of one stream so far, in both directions, on this side; those of a direction that the stream does not have stay 0.
+/// Figures of one stream since its beginning, as seen by this side, in both directions. Figures of a direction that the
+/// stream does not have are 0.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::StreamStats;
 ///
-/// /// Bytes written which the peer has not acknowledged.
+/// /// Bytes written that the peer has not acknowledged.
 /// fn under_way_bytes(stats: &StreamStats) -> u64 {
 ///     stats.bytes_written - stats.bytes_acknowledged
 /// }
@@ -117,25 +122,25 @@ pub struct Stats {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StreamStats {
-    /// Bytes which the application has written.
+    /// Bytes written by the application.
     pub bytes_written: u64,
-    /// Bytes among these which the peer has acknowledged, block by block.
+    /// Written bytes that the peer has acknowledged, block by block.
     pub bytes_acknowledged: u64,
-    /// Blocks which the peer has acknowledged.
+    /// Blocks that the peer has acknowledged.
     pub blocks_acknowledged: u64,
-    /// Symbols sent.
+    /// Symbols sent, by reason.
     pub sent: SentSymbols,
-    /// Bytes which the application has read.
+    /// Bytes read by the application.
     pub bytes_read: u64,
     /// Blocks decoded here.
     pub blocks_decoded: u64,
-    /// Symbols received which brought a block forward. What came in vain is counted for the whole connection alone
-    /// ([`Stats::received`]).
+    /// Symbols received that brought a block closer to decoding. All other symbols are counted for the connection as a
+    /// whole ([`Stats::received`]).
     pub symbols_useful: u64,
 }
 
 impl StreamStats {
-    /// Adds what another part of the same stream has done, such as its other direction.
+    /// Adds the figures of another part of the same stream, such as its other direction.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let (mine, others) = (self.sent, other.sent);
@@ -161,15 +166,15 @@ impl StreamStats {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReceivedMessages {
-    /// Came in time, and the application has them or can.
+    /// Messages that came in time and were delivered, or wait for the application.
     pub in_time: u64,
-    /// Were complete within a second after their lifetime, and not delivered.
+    /// Messages that were complete less than a second after their lifetime, and were not delivered.
     pub late: u64,
-    /// Came in time, but the application did not take them while there was room.
+    /// Messages that came in time, but were dropped because the application did not read them while there was room.
     pub unread: u64,
-    /// All others up to the newest of which anything has come: what is still on its way counts until it comes.
+    /// All other messages up to the newest known one. A message still on its way counts as lost until it arrives.
     pub lost: u64,
-    /// Symbols which came for a message that was complete.
+    /// Symbols that came for a message that was already complete.
     pub symbols_in_vain: u64,
 }
 
@@ -178,19 +183,21 @@ pub struct ReceivedMessages {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SentMessages {
-    /// Handed over by the application.
+    /// Messages written by the application.
     pub accepted: u64,
-    /// Begun.
+    /// Messages of which at least one symbol was sent.
     pub begun: u64,
-    /// Not begun before their time was over: more was handed over than there was room for.
+    /// Messages whose lifetime ended before their first symbol was sent, because more was written than the rate
+    /// permits.
     pub expired_unsent: u64,
-    /// Proven by the peer to be complete, in time or not.
+    /// Messages that the peer has proven to be complete, in time or not.
     pub complete: u64,
-    /// Datagrams with symbols of messages.
+    /// Datagrams sent with symbols of messages.
     pub datagrams: u64,
-    /// Source symbols among them.
+    /// Source symbols in these datagrams.
     pub source_symbols: u64,
-    /// Time over which a loss of one datagram says something of the next, as found; 0 where losses are independent.
+    /// Estimated time over which losses are correlated: the loss of one datagram says something about the next. 0 where
+    /// losses are independent.
     #[cfg_attr(feature = "serde", serde(rename = "burst_ms", with = "crate::serde_with::milliseconds"))]
     pub burst: Duration,
 }
@@ -201,7 +208,7 @@ pub struct SentMessages {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{RatePhase, Stats};
 ///
-/// /// One line for a user who asks why it is not faster.
+/// /// One line for a user who wants to know why the transfer is not faster.
 /// fn remark(stats: &Stats) -> Option<String> {
 ///     let found = stats.rate_control?;
 ///     Some(match (found.phase, found.own_loss()) {
@@ -216,56 +223,58 @@ pub struct SentMessages {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RateControlStats {
-    /// Its phase.
+    /// Phase of the controller.
     pub phase: RatePhase,
-    /// The rate found, bits of IP packets per second, within the bounds of [`Rate::Auto`](crate::Rate::Auto); what the peer's cap makes of it
-    /// is [`Stats::rate_bps`].
+    /// Rate found by the controller, bits of IP packets per second, within the bounds of
+    /// [`Rate::Auto`](crate::Rate::Auto). [`Stats::rate_bps`] is the rate after the peer's cap.
     pub rate_bps: u64,
-    /// Capacity of the whole bottleneck, others' traffic included, bits of IP packets per second, as the latest trains of datagrams say;
-    /// `None` while unknown.
+    /// Capacity of the bottleneck, other traffic included, bits of IP packets per second, measured by the latest packet
+    /// trains. `None` while unknown.
     pub capacity_bps: Option<u64>,
-    /// The queueing delay which it aims at; that which there is, is [`Stats::queue`].
+    /// Target of the queueing delay. The actual queueing delay is [`Stats::queue`].
     #[cfg_attr(feature = "serde", serde(rename = "target_queue_ms", with = "crate::serde_with::milliseconds"))]
     pub target_queue: Duration,
-    /// The loss that it takes for the path's own, which does not lower the rate, 0 to 0.9: a careful figure. What the path lost is better told
-    /// by the counts below.
+    /// Loss that is attributed to the path itself and does not lower the rate, 0 to 0.9. This is a cautious figure; use
+    /// the counts below to know the path's loss.
     pub path_loss: f64,
-    /// Datagrams whose losses the controller has attributed to the path or to a queue. Those of the start, except its first datagrams, are
-    /// attributed when the start is over.
+    /// Datagrams whose loss or arrival the controller has evaluated. Datagrams of the start phase, except its first
+    /// ones, are evaluated at the end of that phase.
     pub datagrams_judged: u64,
-    /// Datagrams among them which were lost, for whatever reason.
+    /// Evaluated datagrams that were lost, for any reason.
     pub datagrams_lost: u64,
-    /// Datagrams among these which found a queue full, as far as that exceeds chance: an estimate. The flow has done that itself, alone or
-    /// together with others.
+    /// Evaluated datagrams that were lost in a full queue: an estimate, the excess over chance. This flow filled the
+    /// queue, alone or together with others.
     pub datagrams_lost_in_queue: u64,
 }
 
 impl RateControlStats {
-    /// The share of what was sent that the path lost by itself, 0 to 1; `None` before anything was judged.
+    /// Returns the share of the evaluated datagrams that the path lost by itself, 0 to 1. `None` before any were
+    /// evaluated.
     #[must_use]
     pub fn loss_of_path(&self) -> Option<f64> {
         let lost = self.datagrams_lost.saturating_sub(self.datagrams_lost_in_queue);
         (self.datagrams_judged > 0).then(|| lost as f64 / self.datagrams_judged as f64)
     }
 
-    /// The share of what was sent that found a queue full, 0 to 1; `None` before anything was judged.
+    /// Returns the share of the evaluated datagrams that were lost in a full queue, 0 to 1. `None` before any were
+    /// evaluated.
     #[must_use]
     pub fn own_loss(&self) -> Option<f64> {
         (self.datagrams_judged > 0).then(|| self.datagrams_lost_in_queue as f64 / self.datagrams_judged as f64)
     }
 }
 
-/// Phase of an automatic rate.
+/// Phase of the controller of an automatic rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum RatePhase {
-    /// It learns what the path carries.
+    /// Measures the capacity of the path.
     #[default]
     Start,
-    /// The rate goes by the queueing delay which it causes.
+    /// Controls the rate by the queueing delay that this flow causes.
     Steady,
-    /// Flows which do not yield fill the queue: it behaves as one of them.
+    /// Competes with flows that fill the queue and do not yield: behaves like one of these flows.
     Compete,
 }
 
@@ -275,7 +284,7 @@ pub enum RatePhase {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{BreakerState, Stats};
 ///
-/// /// A remark to a user whose transfer is slower than the rate that was asked for.
+/// /// A remark for a user whose transfer is slower than the configured rate.
 /// fn remark(stats: &Stats) -> Option<String> {
 ///     let carried = || stats.carried_rate_bps as f64 / 1e6;
 ///     (stats.breaker == BreakerState::Limiting).then(|| format!("the path carries about {:.1} Mbit/s", carried()))
@@ -286,26 +295,26 @@ pub enum RatePhase {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum BreakerState {
-    /// There is none: it is switched off, the rate is the line's, or the connection is classic.
+    /// No circuit breaker: it is switched off, the rate is the line rate, or the connection is classic.
     #[default]
     Off,
-    /// It watches the loss.
+    /// The breaker monitors the loss.
     Watching,
-    /// It sends less for a moment, to learn whether the loss is this sender's own doing.
+    /// The breaker lowers the rate for a moment, to learn if the sender causes the loss itself.
     Testing,
-    /// The loss was found to be the path's own, and is not tested again for a while.
+    /// The loss was attributed to the path, and is not tested again for a while.
     LossAccepted,
-    /// The path was found to be full: the rate follows what the path delivers.
+    /// The path was found to be full: the rate follows the arrival rate at the peer.
     Limiting,
 }
 
-/// Distinct datagrams by their marks on arrival.
+/// Counts of distinct datagrams by their ECN marks on arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EcnStats {
-    /// Came with CE.
+    /// Datagrams that arrived with CE.
     pub ce: u64,
-    /// Came with ECT(0) or ECT(1).
+    /// Datagrams that arrived with ECT(0) or ECT(1).
     pub ect: u64,
 }
 
@@ -320,30 +329,30 @@ pub struct EcnStats {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SentSymbols {
-    /// Source symbols.
+    /// Source symbols of blocks.
     pub source: u64,
-    /// Repair symbols which a report had shown to be needed, or classic's symbols.
+    /// Repair symbols that a report had shown to be needed; in classic, all symbols.
     pub repair: u64,
-    /// Repair symbols sent into idle time, to save a round trip.
+    /// Repair symbols sent in idle time without a report, to save a round trip.
     pub proactive: u64,
-    /// Repair symbols sent to make a silent peer speak.
+    /// Repair symbols sent as probes, to make a silent peer report.
     pub probe: u64,
 }
 
 impl SentSymbols {
-    /// All data datagrams sent.
+    /// Returns the number of data datagrams sent.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.source + self.repair + self.proactive + self.probe
     }
 }
 
-/// Data datagrams sent which arrived and were not needed, by cause, as the peer's newest report tells. A classic peer
-/// does not report: then all are zero, and what was wasted is in the peer's [`ReceivedSymbols`] alone.
+/// Data datagrams that arrived and were not needed, by cause, as the peer's newest report says. A classic peer does not
+/// report such datagrams, so all counts are zero; the peer's own [`ReceivedSymbols`] has them.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
-/// /// The share of what was sent that was of no use.
+/// /// Share of the sent symbols that were of no use.
 /// fn waste(stats: &dfcp::Stats) -> f64 {
 ///     stats.wasted.total() as f64 / stats.sent.total().max(1) as f64
 /// }
@@ -355,21 +364,21 @@ impl SentSymbols {
 pub struct WastedSymbols {
     /// Symbols that were linear combinations of symbols already received.
     pub dependent: u64,
-    /// Came for a block which was already decoded.
+    /// Symbols of a block that was already decoded.
     pub late: u64,
-    /// Had no place at the peer: outside its window, or no memory.
+    /// Symbols that the peer dropped, because they were outside its window or it had no memory.
     pub refused: u64,
 }
 
 impl WastedSymbols {
-    /// All of them.
+    /// Returns the sum of all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.dependent + self.late + self.refused
     }
 }
 
-/// Data datagrams received, by use. All but `useful` are waste.
+/// Data datagrams received, by use. All except `useful` are waste.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -380,28 +389,29 @@ impl WastedSymbols {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReceivedSymbols {
-    /// Brought the decoder forward.
+    /// Symbols that brought a decoder closer to its block.
     pub useful: u64,
     /// Symbols that were linear combinations of symbols already received.
     pub dependent: u64,
-    /// Came for a block which was already decoded.
+    /// Symbols of a block that was already decoded.
     pub late: u64,
-    /// The network delivered them twice.
+    /// Copies of datagrams, made by the network.
     pub duplicate: u64,
-    /// Had no place: outside the window, or no memory.
+    /// Symbols that were dropped, because they were outside the window or there was no memory.
     pub refused: u64,
 }
 
 impl ReceivedSymbols {
-    /// A symbol has come to an open block which lacked `before` symbols, and now lacks `after`. That one was dependent on
-    /// another may turn out later than when it came, so `useful` can fall: it is always what the blocks have.
+    /// Counts a symbol of an open block that lacked `before` symbols without it, and lacks `after` with it. The decoder
+    /// may notice a linear dependence later than on the dependent symbol's arrival, so `useful` can fall: it is always
+    /// the rank of all blocks.
     pub(crate) fn count_collected(&mut self, before: usize, after: usize) {
         let gained = before as i64 - after as i64;
         self.useful = self.useful.saturating_add_signed(gained);
         self.dependent = self.dependent.saturating_add_signed(1 - gained);
     }
 
-    /// Distinct data datagrams which arrived.
+    /// Returns the number of distinct data datagrams that arrived.
     #[must_use]
     pub fn distinct(&self) -> u64 {
         self.useful + self.dependent + self.late + self.refused

@@ -1,4 +1,4 @@
-//! Marks of explicit congestion notification, from the IP header of one end's datagrams to the statistics of both.
+//! ECN marks, from the IP header of one end's datagrams to the statistics of both ends.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -19,7 +19,8 @@ fn server_address() -> SocketAddr {
     ([192, 0, 2, 2], 9_000).into()
 }
 
-/// Sends 200 kB over a path that makes `mark_of` of the mark of each datagram of the client's; returns its statistics and the server's.
+/// Sends 200 kB over a path that changes the mark of each client datagram by `mark_of`. Returns the client's
+/// statistics, the server's, and the datagrams that the server received.
 fn transfer(config: Config, mut mark_of: impl FnMut(Ecn) -> Ecn) -> (EcnStats, EcnStats, u64) {
     let mut now = Time::from_s(1);
     let mut server_end = Endpoint::new(server_address().port(), Some(Accept::from(config.clone())), [2; 32]);
@@ -75,7 +76,7 @@ fn what_queues_mark_is_counted_once_and_reported() {
         });
         assert_eq!(reported, received);
         assert!(received.ce > 10 && received.ect > 8 * received.ce, "{received:?}");
-        // The third message of a sealed handshake opens the session, and is no datagram of it.
+        // The third message of a sealed handshake opens the session, and does not count as one of its datagrams.
         assert!(datagrams - (received.ce + received.ect) <= 1, "{received:?} of {datagrams}");
     }
 }

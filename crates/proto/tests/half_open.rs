@@ -1,5 +1,5 @@
-//! Strangers that drive the table of half-open connections past its limits: what each may cost, and that honest callers still get in
-//! (`spec/protocol.md` §2.4).
+//! Strangers that fill the table of half-open connections beyond its limits: the cost that each may cause, and access
+//! for honest callers (`spec/protocol.md` §2.4).
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -19,14 +19,14 @@ use support::{Caller, Server, address, decode, rewritten, syn_options};
 const STEP: Duration = Duration::from_micros(500);
 const MS: Duration = Duration::from_millis(1);
 
-/// The `n`th address of a host that has several.
+/// Returns the `n`th address of a host that has several.
 type AddressOf = fn(u32) -> SocketAddr;
 
 fn sealed() -> Config {
     Config::sealed(PeerKey::Any)
 }
 
-/// A small table: 40 places, 20 of them without a cookie.
+/// A server with a small table: 40 places, of which 20 need no cookie.
 fn small() -> Server {
     Server::new(Accept { half_open_max: 20, ..sealed().into() })
 }
@@ -35,7 +35,7 @@ fn caller(n: u32, from: SocketAddr) -> Caller {
     Caller { address: from, ..Caller::new(n, sealed()) }
 }
 
-/// Sends the SYN, with the cookie if one is asked for, and returns the third message if the SYN was answered.
+/// Sends the SYN, with a cookie if the server requires one. Returns the third message, if the SYN was answered.
 fn begin(server: &mut Server, caller: &mut Caller) -> Option<Vec<u8>> {
     for _ in 0..2 {
         let syn = caller.datagram(server.now)?;
@@ -48,7 +48,7 @@ fn begin(server: &mut Server, caller: &mut Caller) -> Option<Vec<u8>> {
     None
 }
 
-/// A datagram in whose payload one bit is another, and which is whole otherwise.
+/// Returns the datagram with one bit of its payload changed, and a correct CRC.
 fn forged(datagram: &[u8]) -> Vec<u8> {
     let (_, received) = decode(datagram);
     let mut payload = received.payload.to_vec();
@@ -56,7 +56,7 @@ fn forged(datagram: &[u8]) -> Vec<u8> {
     rewritten(datagram, &received.segment, &payload)
 }
 
-/// Number of false proofs that are checked in the two seconds in which these callers send nothing else.
+/// Returns the number of false proofs that are checked in two seconds, while these callers send nothing else.
 fn looked_at(server: &mut Server, proofs: &[(SocketAddr, Vec<u8>)]) -> u64 {
     let before = server.stats().proofs_failed;
     for _ in 0..4_000 {
@@ -114,7 +114,7 @@ fn one_address_gets_a_quarter_of_the_retries_and_leaves_the_others_theirs() {
 }
 
 #[test]
-fn a_proof_is_taken_for_ten_seconds_and_not_longer() {
+fn a_proof_is_taken_for_as_long_as_it_is_repeated_and_not_longer() {
     for (late, opened) in [(Duration::ZERO, true), (MS, false)] {
         let mut server = Server::new(sealed());
         let mut caller = caller(1, address(1));
@@ -129,7 +129,7 @@ fn a_proof_is_taken_for_ten_seconds_and_not_longer() {
 #[test]
 fn one_address_has_a_quarter_of_the_places_half_of_them_without_a_cookie() {
     let v4 = |n: u32| SocketAddr::new(address(1).ip(), n as u16);
-    // One network of 2^64 addresses.
+    // One network of 2⁶⁴ addresses.
     let v6 = |n: u32| SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 5, 6, 7, n as u16).into(), 9);
     let ways: [(AddressOf, SocketAddr); 2] =
         [(v4, address(2)), (v6, SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 1).into(), 9))];
@@ -147,11 +147,12 @@ fn one_address_has_a_quarter_of_the_places_half_of_them_without_a_cookie() {
         assert!(begin(&mut server, &mut caller(99, other)).is_some(), "others find their place");
         assert_eq!(server.stats().cookies_sent, cookies, "and need no cookie");
         server.now += limits::HALF_OPEN_TIMEOUT;
-        assert!(begin(&mut server, &mut caller(98, from(98))).is_some(), "what is over does not count");
+        let mut late = Caller { address: from(98), ..Caller::calling_at(server.now, 98, sealed()) };
+        assert!(begin(&mut server, &mut late).is_some(), "expired entries do not count");
     }
 }
 
-/// Fills the table from many addresses; returns the first one's proof.
+/// Fills the table from many addresses. Returns the first one's address and proof.
 fn fill(server: &mut Server) -> (SocketAddr, Vec<u8>) {
     let proofs: Vec<_> = (1..=40).map(|n| begin(server, &mut caller(n, address(n))).unwrap()).collect();
     assert_eq!(server.stats().half_open, 40);
@@ -169,6 +170,27 @@ fn the_oldest_makes_room_when_it_is_two_seconds_old() {
     assert!(begin(&mut server, &mut caller(51, address(51))).is_some());
     assert_eq!(server.stats().half_open, 40);
     assert!(server.take(oldest, &proof).0.is_none(), "its place is another's");
+}
+
+/// [open-32]: an attacker that fills its address's share must not lock out others at this address for the lifetime of
+/// an entry.
+#[test]
+fn an_address_with_its_whole_share_displaces_its_own_oldest_entry_alone() {
+    let mut server = small();
+    let others: Vec<_> = (1..=10).map(|n| begin(&mut server, &mut caller(n, address(n))).unwrap()).collect();
+    let from = |n: u32| SocketAddr::new(address(99).ip(), n as u16);
+    let own: Vec<_> = (11..=20).map(|n| begin(&mut server, &mut caller(n, from(n))).unwrap()).collect();
+    server.now += limits::HALF_OPEN_SPARED - MS;
+    assert!(begin(&mut server, &mut caller(21, from(21))).is_none(), "all of its own are spared");
+    server.now += MS;
+    assert!(begin(&mut server, &mut caller(22, from(22))).is_some());
+    assert_eq!(server.stats().half_open, 20);
+    assert!(server.take(from(11), &own[0]).0.is_none(), "displaced");
+    assert!(server.take(from(12), &own[1]).0.is_some());
+    assert!(
+        others.iter().zip(1..).all(|(proof, n)| server.take(address(n), proof).0.is_some()),
+        "others keep their places"
+    );
 }
 
 #[test]
@@ -204,13 +226,14 @@ fn an_initiator_which_is_proven_and_finds_no_room_is_told() {
     assert_eq!(server.take(late.address, &syn), (None, None), "whose address has no room is not answered at all");
 }
 
-/// A message to a static key which the server does not have, and so computed on and refused.
+/// A caller whose first message is for a static key that the server does not have: it costs computation, and is
+/// refused.
 fn unreadable(n: u32, from: SocketAddr) -> Caller {
     let wrong = PeerKey::Known(StaticKey::from_seed(&[77; 32]).public());
     Caller { address: from, ..Caller::new(n, Config::sealed(wrong)) }
 }
 
-/// An endpoint at which everybody must show a cookie, with a static key.
+/// A server with a static key that requires a cookie from everybody.
 fn asks_for_cookies() -> Server {
     let credentials = Credentials { key: Some(server_key()), ..PeerKey::Any.into() };
     Server::new(Accept { cookies: Cookies::Always, ..Config::sealed(credentials).into() })
@@ -220,7 +243,7 @@ fn server_key() -> StaticKey {
     StaticKey::from_seed(&[9; 32])
 }
 
-/// The SYN with the cookie which the server asks for.
+/// Returns the SYN with the cookie that the server requires.
 fn with_cookie(server: &mut Server, caller: &mut Caller) -> Vec<u8> {
     let syn = caller.datagram(server.now).unwrap();
     let asked = server.take(caller.address, &syn).1.unwrap();
@@ -255,7 +278,7 @@ fn copies_of_a_first_message_which_cannot_be_read_cost_one_computation() {
     assert!(begin(&mut server, &mut honest).is_some(), "they used up nothing of their address's share");
 }
 
-/// [open-39]: an ephemeral key with which any shared secret is zero; pattern 1 carries it in the clear.
+/// [open-39]: an ephemeral key that makes any shared secret zero. Pattern 1 carries it in the clear.
 #[test]
 fn a_weak_key_in_a_first_message_costs_nothing() {
     let mut server = Server::new(sealed());
@@ -274,7 +297,7 @@ fn a_weak_key_in_a_first_message_costs_nothing() {
     assert!(begin(&mut server, &mut caller(2, address(2))).is_some());
 }
 
-/// [open-39]: how many messages of one address are computed on in two seconds.
+/// [open-39]: returns the number of first messages from these addresses that are computed in two seconds.
 fn computed(server: &mut Server, from: AddressOf, first: u32) -> u64 {
     let before = server.stats().first_messages_computed;
     for n in 0..1_000 {
@@ -303,7 +326,7 @@ fn first_messages_of_one_address_which_cannot_be_read_are_bounded() {
         let mut server = asks_for_cookies();
         let computed = computed(&mut server, from, 1);
         assert!((in_two_seconds - 3..=in_two_seconds).contains(&computed), "{computed} were computed on");
-        // Others are read meanwhile, and so are those that share the address once there is a token again.
+        // Other addresses are served meanwhile; and so are honest callers of this address, once there is a token again.
         let known = || Config::sealed(PeerKey::Known(server_key().public()));
         assert!(begin(&mut server, &mut Caller { address: address(9), ..Caller::new(3_000, known()) }).is_some());
         server.now += MS * (1_000 / (FAILED_PER_S / share) as u32);
@@ -320,8 +343,8 @@ fn first_messages_of_all_which_cannot_be_read_are_bounded() {
     assert!((in_two_seconds - 3..=in_two_seconds).contains(&computed), "{computed} were computed on");
 }
 
-/// [open-39]: while tokens are out an honest initiator behind the attacker's address is told to ask for the key, and then
-/// sends a first message which costs nothing before it is known to make sense.
+/// [open-39]: without tokens, an honest initiator at the attacker's address is told that its message cannot be read. It
+/// retries with pattern 1, whose first message costs nothing until it is known to be well-formed.
 #[test]
 fn whoever_shares_an_address_with_an_attacker_gets_in_by_asking_for_the_key() {
     let mut server = asks_for_cookies();
@@ -349,7 +372,7 @@ fn whoever_shares_an_address_with_an_attacker_gets_in_by_asking_for_the_key() {
     assert!(begin(&mut server, &mut Caller { address: from(100), ..Caller::new(100, by_fingerprint) }).is_some());
 }
 
-/// [open-39]: without a cookie an address may be anybody's.
+/// [open-39]: without a cookie, the source address may be forged.
 #[test]
 fn spoofed_messages_take_nothing_from_the_address_which_they_name() {
     let credentials = Credentials { key: Some(server_key()), ..PeerKey::Any.into() };
@@ -365,7 +388,7 @@ fn spoofed_messages_take_nothing_from_the_address_which_they_name() {
     assert!(begin(&mut server, honest).is_some(), "the victim's first message is read");
 }
 
-/// [open-39]: nobody can have an honest first message refused by sending it first, changed in what it is read with or cut.
+/// [open-39]: an attacker cannot have an honest first message refused by sending a changed or truncated copy before it.
 #[test]
 fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
     let mut server = asks_for_cookies();
@@ -436,7 +459,7 @@ fn what_a_replayed_first_message_tells() {
     }
 }
 
-/// Datagrams too long to be kept, or too short to be answered, are dropped before anything is computed.
+/// Messages too long to be kept, or in datagrams too short to be answered, are dropped before anything is computed.
 #[test]
 fn what_cannot_be_answered_is_not_computed_on() {
     let mut server = Server::new(sealed());
@@ -461,7 +484,7 @@ fn what_cannot_be_answered_is_not_computed_on() {
     assert_eq!(server.stats().first_messages_computed, 1);
 }
 
-/// [noise-11], the attack which RFC 9257 calls Selfie.
+/// [noise-11]: the attack that RFC 9257 calls Selfie.
 #[test]
 fn an_endpoint_does_not_answer_its_own_syn_with_a_pre_shared_key() {
     let shared = || Config::sealed(Credentials::from(PreSharedKey::from_bytes(&[7; 32])));

@@ -1,4 +1,4 @@
-//! Peers that drive each limit of an endpoint past its end: what is promised holds (`docs/limits.md`).
+//! Peers that exceed each limit of an endpoint: the promises of `docs/limits.md` hold.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -18,7 +18,7 @@ use support::{
 
 const MS: Duration = Duration::from_millis(1);
 const GIB: u64 = 1 << 30;
-/// From a receiver that lacks the first block.
+/// Reports from a receiver that lacks the first block.
 const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
 
 // ---- which connections are accepted ----
@@ -42,7 +42,7 @@ fn one_address_gets_its_share_of_connections_and_no_more() {
     assert!(Rogue { address: address(1), ..Rogue::new(50) }.open(&mut server), "what is over does not count");
 }
 
-/// A host with an IPv6 address usually has all 2⁶⁴ of its prefix.
+/// A host with an IPv6 address usually owns all 2⁶⁴ addresses of its prefix.
 #[test]
 fn an_ipv6_prefix_gets_one_address_s_share_of_connections() {
     let from = |prefix: u16, n: u32| {
@@ -138,13 +138,13 @@ fn false_proofs_cost_a_bounded_number_of_multiplications() {
     let mut proof = caller.datagram(server.now).unwrap();
     let last = proof.len() - 1;
     proof[last - 6] ^= 1;
-    // The segment's CRC must hold, or nobody looks at it.
+    // Without a correct CRC, the proof would be dropped unchecked.
     renew_crc(&mut proof);
     for _ in 0..10_000 {
         server.take(caller.address, &proof);
         server.now += Duration::from_micros(100);
     }
-    // Waits of 1, 2, 4, … 64 ms and then 64 ms each: in one second at most 6 and 16, and one on top.
+    // Waits of 1, 2, 4, … 64 ms, then 64 ms each: in one second at most 6 + 16 checks, and one more.
     let looked_at = server.stats().proofs_failed;
     assert!((10..=23).contains(&looked_at), "{looked_at} of 10 000 proofs were looked at");
 }
@@ -168,7 +168,7 @@ fn first_messages_which_cannot_be_read_cost_little_before_cookies_are_asked_for(
     assert_eq!(server.stats().half_open, 1, "that is over with the time step");
 }
 
-// ---- what blocks take ----
+// ---- memory of blocks ----
 
 #[test]
 fn a_connection_which_gets_no_reserve_is_not_accepted() {
@@ -223,7 +223,7 @@ fn peers_which_never_finish_a_block_fill_the_budget_and_not_more_while_others_go
     assert!(server.stats().memory_bytes < 1 << 20, "only the honest one's reserve is left");
 }
 
-/// Nobody reads, and the peer goes on with what comes next: it must wait, and goes on once somebody does.
+/// The application does not read, and the peer sends further blocks. The peer must wait until the application reads.
 #[test]
 fn unread_blocks_count_until_they_are_read() {
     let mut server = Server::new(unsealed(4 << 20));
@@ -250,7 +250,7 @@ fn many_tiny_blocks_count_as_what_their_decoders_take() {
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
     for block_id in 1..limits::WINDOW_BLOCKS_MAX {
-        // Two symbols of 710 bytes, of which one comes.
+        // Two symbols of 711 bytes, of which one arrives.
         let info = BlockInfo { k: 2, length_bytes: 1_421, end_of_stream: false };
         rogue.data(&mut server, block_id, info, 9, 711);
     }
@@ -271,7 +271,7 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     }
     let taken = server.stats().memory_bytes - reserve;
     assert!(taken <= 3 * MEMORY && taken > 2 * MEMORY, "{taken} of {MEMORY}");
-    // Decoded, they take what they hold; blocks which found no room do not come back by being needed next.
+    // Decoded blocks use only their own bytes. Blocks that found no room get none by becoming the needed ones.
     for block_id in 0..100 {
         (1_000..1_255).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
     }
@@ -296,7 +296,7 @@ fn a_peer_can_fill_the_first_window_until_what_it_brought_has_been_read() {
     };
     let fits = limits::WINDOW_BYTES_START / (256 * u64::from(SYMBOL_SIZE));
     assert_eq!(begun_of(&mut server, &mut rogue, 0..1_000), fits, "one symbol each, and none of them is ever finished");
-    // Decoded blocks that are not read promise nothing either.
+    // Decoded blocks that are not read do not enlarge the window either.
     for block_id in 0..fits as u32 {
         (1_000..1_256).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
     }
@@ -322,7 +322,7 @@ fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing()
     }
 }
 
-/// [stream-2]: a sender may cut smaller symbols than the connection's, down to a quarter.
+/// [stream-2]: a sender may cut smaller symbols than the connection's, down to a quarter of the size.
 #[test]
 fn a_block_may_have_four_times_as_many_symbols_as_its_length_calls_for() {
     let z = u32::from(SYMBOL_SIZE);
@@ -352,13 +352,13 @@ fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budg
     let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
     let mut rogue = ClassicRogue::new(1);
     assert!(rogue.open(&mut server));
-    // One block: whatever comes, no more segments are kept of it.
+    // One block: the receiver keeps a limited number of its segments.
     for _ in 0..limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX + 50 {
         rogue.data(&mut server, 0);
     }
     let stats = server.connection(rogue.handle.unwrap()).stats().received;
     assert_eq!((stats.useful, stats.late + stats.refused), (limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64, 50));
-    // And many.
+    // Many blocks.
     for block_id in 1..128 {
         (0..20).for_each(|_| rogue.data(&mut server, block_id));
         assert!(server.stats().memory_bytes <= BUDGET);
@@ -370,7 +370,7 @@ fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budg
     assert_eq!(server.stats().memory_bytes, 0);
 }
 
-// ---- what a datagram costs ----
+// ---- cost of a datagram ----
 
 fn report(highest: u32, received: u32) -> Report {
     Report { highest_datagram: highest, datagrams_received: received, memory_kib: u32::MAX, ..Report::default() }
@@ -433,7 +433,7 @@ fn our_own_reports_fit_a_datagram_however_many_blocks_are_open() {
     assert!(sent.len() < 10, "{} answers", sent.len());
 }
 
-/// [report-9], [close-2]: what was overtaken on its way is no sign of progress.
+/// [report-9], [close-2]: a report that was overtaken on its way is no sign of progress.
 #[test]
 fn reports_which_are_ignored_do_not_prolong_the_end() {
     for (is_stale, given_up) in [(true, true), (false, false)] {
@@ -462,7 +462,7 @@ fn reports_which_are_ignored_do_not_prolong_the_end() {
     }
 }
 
-/// A peer which reports that all is lost, as often as it can.
+/// A peer that reports, as often as it can, that everything was lost.
 #[test]
 fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
     const K: u64 = 45;
@@ -501,7 +501,7 @@ fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
         let mut rogue = Rogue::new(1);
         let syn = rogue.syn();
         let options = SynOptions::BYTES;
-        // Behind those of the SYN, unknown ones up to 36 bytes.
+        // Append unknown options after the SYN's own, up to 36 bytes of options.
         let mut long = syn[..24 + options].to_vec();
         long.truncate(24 + 19);
         let room = 36 - 19 - 2;
@@ -512,7 +512,7 @@ fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
         long.extend([0; 4]);
         renew_crc(&mut long);
         let (opened, _) = server.take(rogue.address, &long);
-        // Those up to 127 may be ignored; those which are known must not come twice, nor with such a length.
+        // Unknown kinds up to 127 may be ignored. Known kinds must not occur twice, nor have this length.
         assert_eq!(opened.is_some(), (7..128).contains(&kind), "kind {kind}");
     }
 }
@@ -561,7 +561,7 @@ fn fins_and_their_copies_are_answered_a_bounded_number_of_times() {
     assert!(answers <= usize::from(limits::ANSWERS_OWED_MAX) + 2, "{answers}");
 }
 
-// ---- what is configured ----
+// ---- configuration ----
 
 #[test]
 fn what_is_configured_keeps_to_its_limits() {

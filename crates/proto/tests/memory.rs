@@ -1,5 +1,5 @@
-//! Memory of connections, measured by an allocator which counts. A binary of its own, with one test, as nothing else may
-//! allocate meanwhile.
+//! Memory of connections, measured by a counting allocator. A separate binary with a single test, since nothing else
+//! may allocate meanwhile.
 
 #[expect(dead_code, reason = "the other test binary needs more of it")]
 mod support;
@@ -23,7 +23,7 @@ fn allocated_bytes() -> u64 {
     ALLOCATOR.allocated() as u64
 }
 
-/// Per connection which has nothing to do; with everything that small tables can be made to hold.
+/// Returns the memory of one idle connection. With `busy`, its small tables are filled as far as a peer can fill them.
 fn idle_connection_bytes(busy: bool) -> u64 {
     const CONNECTIONS: u32 = 200;
     let mut server = Server::new(unsealed(1 << 30));
@@ -36,7 +36,7 @@ fn idle_connection_bytes(busy: bool) -> u64 {
             continue;
         }
         for round in 0..200 {
-            // Out of order, so that lateness is measured; every one is owed a report.
+            // Out of order, so that lateness is measured. Each keep-alive requires a report.
             rogue.number += if round % 2 == 0 { 500 } else { 0 };
             for number in [rogue.number, rogue.number - 100] {
                 rogue.number = number;
@@ -53,11 +53,11 @@ fn idle_connection_bytes(busy: bool) -> u64 {
     (allocated_bytes() - before) / u64::from(CONNECTIONS)
 }
 
-/// An idle sealed connection takes no more, itself included: what it needs for its handshake, for more data or on a bad
-/// path, it has only then.
+/// Maximum memory of an idle sealed connection, itself included. Memory for the handshake, for data, and for a bad path
+/// exists only while it is needed.
 const IDLE_SEALED_BYTES_MAX: u64 = 6_000;
 
-/// Lets a caller and the server speak for 30 ms.
+/// Lets a caller and the server exchange datagrams for 30 ms.
 fn exchange(server: &mut Server, caller: &mut Caller, handle: &mut Option<Handle>) {
     for _ in 0..30 {
         caller.connection.handle_timeout(server.now);
@@ -72,7 +72,8 @@ fn exchange(server: &mut Server, caller: &mut Caller, handle: &mut Option<Handle
     }
 }
 
-/// Per accepted sealed connection which has nothing to do, itself included; perhaps after a byte each way.
+/// Returns the memory of one idle accepted sealed connection, itself included. With `has_spoken`, after data was
+/// exchanged.
 fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64 {
     const CONNECTIONS: u32 = 20;
     let mut server = Server::new(listener);
@@ -102,7 +103,8 @@ fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64
     (before - allocated_bytes()) / u64::from(CONNECTIONS)
 }
 
-/// Rogues which leave blocks open in every way that costs most: what is allocated, beside what is counted for it.
+/// A hostile peer leaves many blocks open, each with `symbols` symbols. Returns the allocated bytes, and the bytes
+/// charged for them.
 fn modern_blocks(k: u16, symbols: u32) -> (u64, u64) {
     let mut server = Server::new(unsealed(64 << 20));
     let mut rogue = Rogue::new(1);
@@ -114,8 +116,8 @@ fn modern_blocks(k: u16, symbols: u32) -> (u64, u64) {
     (allocated_bytes() - allocated, server.stats().memory_bytes - counted)
 }
 
-/// Per half-open sealed connection: what is allocated, and what is counted. The endpoint's tables begin empty and grow by
-/// doubling.
+/// Returns the bytes allocated, and the bytes counted, per half-open sealed connection. The endpoint's tables start
+/// empty and grow by doubling.
 fn half_open_bytes(listener: Config, caller: &Config) -> (usize, usize) {
     const CALLERS: u32 = 200;
     let syns: Vec<_> = (1..=CALLERS)
@@ -145,11 +147,11 @@ fn classic_blocks(segments: u32) -> (u64, u64) {
     (allocated_bytes() - allocated, server.stats().memory_bytes - counted)
 }
 
-/// A kind of message segment that is sent again and again so that it is kept: its name, and the segment of the datagram numbered `number` with the
-/// bytes of its payload.
+/// A kind of message segment that a hostile peer sends repeatedly, so that the server keeps it: a name, and a function
+/// from the datagram number to the segment and its payload length, bytes.
 type MessageLie = (&'static str, fn(u32) -> (Message, usize));
 
-/// In plaintext; sealed, the same lies are in `tests/end-to-end/hostile/messages.rs`.
+/// Lies in plaintext sessions. `tests/end-to-end/hostile/messages.rs` has the same lies in sealed sessions.
 const MESSAGE_LIES: [MessageLie; 8] = [
     ("known messages without a byte", |number| (one(number, 1, 0), 0)),
     ("known messages of 20 bytes", |number| (one(number, 1, 20), 20)),
@@ -173,13 +175,14 @@ fn group(id: u32, count: u16, esi: u32) -> Message {
     Message { esi, coverage, ..one(id, 1, 0) }
 }
 
-/// A session with messages keeps as much uncounted: with an idle session's 5.5 KiB it is less than `CONNECTION_BYTES_MAX`.
+/// Permitted uncharged memory of a session with messages. Together with an idle session's 5.5 KiB it is less than
+/// `CONNECTION_BYTES_MAX`.
 const MESSAGES_SLACK_BYTES: u64 = 10 << 10;
 
-/// Bytes for the id of a message, without proofs. They are counted since the session's beginning, with its reserve.
+/// Memory for the id of a message, without proofs, bytes. Charged from the session's beginning, as part of its reserve.
 const MESSAGE_ID_BYTES: u64 = 5;
 
-/// Bytes that a lie about messages makes the server keep: the most by which they are more than what is counted, and the most that is counted.
+/// Returns two maxima for a lie about messages: the bytes kept in excess of the charged bytes, and the charged bytes.
 fn message_bytes((_, lie): MessageLie, is_read: bool) -> (u64, u64) {
     let config = Config::danger_unsealed().with_messages(true);
     let mut server = Server::new(Accept { memory_bytes_max: Some(64 << 20), ..config.into() });
@@ -191,7 +194,7 @@ fn message_bytes((_, lie): MessageLie, is_read: bool) -> (u64, u64) {
     let (allocated, counted) = (allocated_bytes(), server.stats().memory_bytes);
     let (mut uncounted, mut most, mut ids) = (0, 0, 0);
     for round in 0..30_000 {
-        // Far ahead, once: room is made for all ids below.
+        // Jump far ahead once, so that room is made for all ids below.
         rogue.number += if round == 20_000 { 16_000 } else { 0 };
         let (message, bytes) = lie(rogue.number);
         let count = if let Coverage::Several(group) = message.coverage { group.count } else { 1 };
@@ -214,7 +217,7 @@ fn message_bytes((_, lie): MessageLie, is_read: bool) -> (u64, u64) {
 
 #[test]
 fn nothing_takes_more_than_is_counted_for_it() {
-    // The first of everything, tables of the codes included, is nobody's.
+    // First-time allocations, such as the codes' tables, belong to no connection.
     modern_blocks(2, 2);
     classic_blocks(48);
     let (idle, busy) = (idle_connection_bytes(false), idle_connection_bytes(true));
@@ -255,7 +258,8 @@ fn nothing_takes_more_than_is_counted_for_it() {
             println!("| {}{unread} | {} | {uncounted} |", lie.0, counted >> 10);
             let figures = format!("{}{unread}: {uncounted} bytes kept beyond {counted} that are counted", lie.0);
             assert!(uncounted <= MESSAGES_SLACK_BYTES, "{figures}");
-            // Messages that are incomplete or may help; those that wait for the application, with 256 bytes each for their places.
+            // Incomplete and potentially useful messages, and messages waiting for the application, with 256 bytes each
+            // for their places.
             let unread_bytes_max = limits::MESSAGES_UNREAD_BYTES_MAX + 256 * limits::MESSAGES_UNREAD_MAX;
             let bytes_max = limits::MESSAGES_HELD_BYTES_MAX + unread_bytes_max;
             assert!(counted > 80_000 && counted <= bytes_max as u64, "{figures}");

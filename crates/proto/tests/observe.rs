@@ -1,4 +1,4 @@
-//! Observers of connections and key logs get every event once, and change nothing that is sent.
+//! Observers and key logs get every event once, and do not change the datagrams sent.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -34,7 +34,7 @@ struct Heard {
     closed: Vec<(Option<String>, Stats)>,
 }
 
-/// Events of each connection, in the order of their beginnings.
+/// Events of each connection, in the order in which the connections began.
 #[derive(Clone, Debug, Default)]
 struct Heards(Arc<Mutex<Vec<(Beginning, Heard)>>>);
 
@@ -82,13 +82,14 @@ impl Heards {
 /// Result of a transfer.
 #[derive(Debug)]
 struct Course {
-    /// All datagrams in the order in which they were sent, and whether the client sent them.
+    /// All datagrams in sending order. `true` marks datagrams of the client.
     datagrams: Vec<(bool, Vec<u8>)>,
     client: Stats,
     server: Option<Stats>,
 }
 
-/// Sends 100 kB from client to server, and ends in order. Each twentieth datagram is lost, and a forged one comes each time.
+/// Sends 100 kB from client to server, and closes the connection. Every twentieth datagram is lost, and replaced by a
+/// forged one.
 fn transfer(client_config: Config, server_config: Config) -> Course {
     let mut now = Time::from_s(1);
     let mut server_end = Endpoint::new(server_address().port(), Some(Accept::from(server_config)), [2; 32]);
@@ -179,7 +180,8 @@ fn every_datagram_and_state_is_told_once_and_changes_nothing() {
             assert_eq!(heard.sent.len() as u64, stats.segments_sent);
             assert_eq!(heard.sent.iter().map(|it| it.bytes).sum::<u64>(), stats.bytes_sent);
             assert_eq!(heard.dropped.len() as u64, stats.segments_dropped);
-            // Segments that open a connection on the other side are taken by its endpoint, before there is an observer.
+            // The endpoint processes the segment that opens a connection on the accepting side, before there is an
+            // observer.
             let before = stats.segments_received - (heard.received.len() + heard.dropped.len()) as u64;
             assert!(before <= u64::from(!opened_here), "{before}");
             assert_eq!(heard.keys, usize::from(is_sealed(&config)));
@@ -225,7 +227,7 @@ fn an_observer_may_decline() {
     assert_eq!(*declined.lock().unwrap(), 1);
 }
 
-/// A line of a key log, as the tests compare it.
+/// A line of a key log.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
     ids: (u32, u32),
@@ -251,7 +253,7 @@ fn key_log() -> (KeyLog, Arc<Mutex<Vec<Line>>>) {
     (log, lines)
 }
 
-/// [keylog-1], [keylog-2]: one line at each end, the same one, and it opens everything that was sealed.
+/// [keylog-1], [keylog-2]: each end logs one line, both lines are equal, and the keys open every sealed datagram.
 #[test]
 fn a_key_log_opens_every_datagram_of_both_directions() {
     let server_key = StaticKey::from_seed(&[9; 32]);

@@ -1,4 +1,4 @@
-//! Costs of streams, and the memory and traffic that a peer can cause by lies about them.
+//! Cost of streams, and the memory and traffic that a peer can cause by lies about them.
 //! `cargo test -p dfcp-proto --test stream_costs -- --nocapture` prints the table of `docs/limits.md`.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
@@ -17,29 +17,30 @@ use dfcp_wire::segment::{Ack, Fin, Segment};
 use liar::{LIMIT, Liar, MS, theirs};
 use support::{Server, decode};
 
-/// Memory that a session keeps besides when its streams are gone: the endings of the last of them, and queues which are short again.
-/// With an idle session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
+/// Memory that a session keeps after its streams are gone: the ends of the last streams, and queues that are short
+/// again. Together with an idle session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
 const SLACK_BYTES: u64 = 10 << 10;
 
 /// Costs of an attack.
 struct Cost {
     what: &'static str,
     said_bytes: u64,
-    /// By the allocator, and by the endpoint's account.
+    /// Memory kept, as counted by the allocator, and as charged by the endpoint.
     kept_bytes: u64,
     counted_bytes: u64,
     drawn_datagrams: u64,
     drawn_bytes: u64,
-    /// For the end that is attacked: taking datagrams in, its timers, its application, and what it sends.
+    /// Time spent by the attacked end: receiving, timers, application and sending.
     took: Duration,
 }
 
-/// Bytes that `act` allocates on this thread and does not free: on a busy machine, the test harness's thread allocates meanwhile.
+/// Returns the bytes that `act` allocates on this thread and does not free. Other threads, such as the test harness's,
+/// do not count.
 fn kept_bytes(act: impl FnOnce()) -> u64 {
     u64::try_from(allocation_counter::measure(act).bytes_current).unwrap_or(0)
 }
 
-/// Costs of one attack for a second: the liar acts once each millisecond.
+/// Returns the costs of one second of an attack. The liar acts once per millisecond.
 fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
     let mut liar = Liar::new();
     let counted = liar.server.stats().memory_bytes;
@@ -69,7 +70,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
         what,
         said_bytes: liar.said_bytes,
         kept_bytes,
-        // A session which has ended gives back more than the attack took.
+        // A session that has ended may release more than the attack took.
         counted_bytes: liar.server.stats().memory_bytes.saturating_sub(counted),
         drawn_datagrams,
         drawn_bytes,
@@ -77,7 +78,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
     }
 }
 
-/// Takes every stream in, reads what there is, and ends our half.
+/// Accepts every stream, reads the available bytes, and ends our half.
 fn serve(liar: &mut Liar) {
     liar.timed(|server, handle| {
         let now = server.now;
@@ -89,7 +90,7 @@ fn serve(liar: &mut Liar) {
     });
 }
 
-/// Reads what there is on every stream of a kind.
+/// Reads the available bytes of every stream of a kind.
 fn read_all(liar: &mut Liar, kind: StreamKind) {
     liar.timed(|server, handle| {
         let now = server.now;
@@ -117,7 +118,7 @@ fn attacks() -> Vec<Cost> {
             }
         }),
         cost("open and reset, served at once, as fast as credit comes", |liar, round| {
-            // It asks for the report which tells of more.
+            // Requests the report that grants more credit.
             liar.ack(Ack::KeepAlive { stream: StreamId::FIRST });
             while next <= liar.permitted.bidirectional {
                 liar.reset(theirs(both_ways, next));
@@ -171,7 +172,7 @@ fn idle_stream_bytes() -> u64 {
 
 #[test]
 fn streams_take_what_is_promised_and_lies_about_them_cost_what_is_counted() {
-    // The first of everything is nobody's.
+    // First-time allocations belong to no connection.
     let _tables = cost("", |liar, round| liar.block(theirs(StreamKind::OneWay, 1), round, 100, false));
     let idle = idle_stream_bytes();
     println!("an idle stream, both halves: {idle} bytes");
@@ -186,7 +187,7 @@ fn streams_take_what_is_promised_and_lies_about_them_cost_what_is_counted() {
             "| {what} | {said_bytes} | {kept_bytes} | {counted_bytes} | {drawn_bytes} | {drawn_datagrams} | {took_ms} |"
         );
         assert!(kept_bytes <= counted_bytes + SLACK_BYTES, "{what}: {kept_bytes} kept, {counted_bytes} counted");
-        // Two datagrams each millisecond, an answer for each stream, and what opening them said.
+        // Two datagrams per millisecond, one answer per stream, and the segments that announce opened streams.
         let answers = u64::from(LIMIT) * 1_100;
         assert!(drawn_datagrams <= answers && drawn_bytes <= said_bytes + 200_000, "{what}: {drawn_datagrams}");
     }

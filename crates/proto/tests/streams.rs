@@ -1,4 +1,5 @@
-//! Peers that lie about streams: their cost is bounded, nothing panics, and statements that no correct peer makes end the session.
+//! Peers that lie about streams: their cost is bounded, nothing panics, and statements that no correct peer makes end
+//! the session.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -46,7 +47,7 @@ fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
         });
         let all: Vec<Segment> = first.collect();
         for (place, &segment) in all.iter().enumerate() {
-            // A stream each of ours, written and finished, and a stream each of theirs, known.
+            // For each kind: a stream of ours, written and finished, and a known stream of the peer.
             let mut liar = Liar::new();
             liar.report(&permitting(0, 0), &[], None);
             let now = liar.server.now;
@@ -58,7 +59,7 @@ fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
             }
             liar.server.wait(Duration::from_millis(50));
             liar.sent_numbers();
-            // Two successors: the same again, and one of the others.
+            // Two successors: the same segment again, and another one.
             for segment in [segment, segment, all[place * 31 % all.len()]] {
                 let payload: &[u8] = if matches!(segment, Segment::Data(_)) { &[7; 100] } else { &[] };
                 liar.say(segment, payload);
@@ -90,7 +91,7 @@ fn a_report_which_takes_back_what_it_said_of_reading_is_no_way_to_more_memory() 
         liar.server.wait(MS);
     }
     assert!(numbers.len() > 20, "{numbers:?}");
-    // "Nothing is decoded, but 5 KiB are read", and then "I have never seen the stream".
+    // Two contradicting reports: "no block is decoded, but 5 KiB were read", then "I have never seen this stream".
     let state = StreamState { stream: id, kib_read: 5, ..StreamState::default() };
     liar.report(&permitting(numbers[10], 1), &[(state, &[Run::Empty(1)])], None);
     assert_eq!(liar.misbehaved(), None);
@@ -100,7 +101,7 @@ fn a_report_which_takes_back_what_it_said_of_reading_is_no_way_to_more_memory() 
     liar.sent_numbers();
 }
 
-/// Streams of two blocks which are lost, in turn: what the peer has not seen of each counts once.
+/// Streams of two lost blocks each, sent in turn. The unseen blocks of each stream count only once.
 #[test]
 fn what_is_unseen_counts_once_however_its_datagrams_alternate() {
     let mut liar = Liar::new();
@@ -116,13 +117,13 @@ fn what_is_unseen_counts_once_however_its_datagrams_alternate() {
         liar.server.wait(MS);
     }
     assert!(numbers.len() > 80, "{}", numbers.len());
-    // All of the first stream has come, which this report does not name; of the others nothing.
+    // All of the first stream has arrived, but this report does not name it. Nothing of the other streams has arrived.
     let first_unseen = StreamLimits { bidirectional: 0, one_way: 1 };
     liar.report(&permitting(*numbers.last().unwrap(), 30), &[], Some(first_unseen));
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// Either half of a stream may go last.
+/// Either half of a stream may end last.
 #[test]
 fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half() {
     let mut liar = Liar::new();
@@ -141,7 +142,7 @@ fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half(
             assert_eq!(liar.streams().read(now, id, &mut [0; 10]), Err(StreamError::Reset(7)));
             liar.streams().finish(now, id);
         }
-        // It acknowledges whatever ends.
+        // The liar acknowledges every end.
         for _ in 0..5 {
             let sent = liar.server.sent(liar.handle);
             for datagram in sent {
@@ -159,7 +160,7 @@ fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half(
     assert!(f64::from(next) > 0.8 * most, "{next} of {most}: the test storms");
 }
 
-/// Also those which are refused for lack of something, and those that end on both sides at once.
+/// This includes streams that are refused for lack of memory, and streams that end on both sides simultaneously.
 #[test]
 fn a_stream_gives_its_credit_back_once() {
     let mut liar = Liar::new();
@@ -177,7 +178,7 @@ fn a_stream_gives_its_credit_back_once() {
         liar.server.wait(MS);
         liar.sent_numbers();
     }
-    // Reports tell its end before it is forgotten.
+    // Reports tell the stream's end before it is forgotten.
     for _ in 0..100 {
         liar.server.wait(MS);
         liar.sent_numbers();
@@ -186,7 +187,7 @@ fn a_stream_gives_its_credit_back_once() {
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// As many as there is credit for, with an id far ahead, and a byte each that nobody reads.
+/// Opens as many streams as there is credit for, by ids far ahead, with one byte each that is never read.
 #[test]
 fn streams_which_nobody_reads_give_no_credit_and_take_what_is_counted() {
     let mut liar = Liar::new();
@@ -208,7 +209,7 @@ fn streams_which_nobody_reads_give_no_credit_and_take_what_is_counted() {
     assert!(matches!(liar.misbehaved(), Some(PeerMisbehaved::StreamBeyondCredit { .. })));
 }
 
-/// However often, and in whatever order: one event, one answer for each question at the most.
+/// Any number of segments in any order: one event, and at most one answer per question.
 #[test]
 fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     let mut liar = Liar::new();
@@ -220,7 +221,7 @@ fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     }
     let stops = liar.events();
     assert_eq!(stops, [StreamEvent::Stopped { stream: id, error: 9 }]);
-    // Questions about streams that are gone: one answer each is kept at a time, and their number is bounded.
+    // Questions about streams that are gone: one pending answer per stream, and a bounded number of answers.
     for index in 1..LIMIT {
         liar.reset(theirs(StreamKind::OneWay, index));
     }
@@ -235,7 +236,7 @@ fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// Our stream was delivered; that the peer wants no more of it is no reason to doubt that.
+/// Our stream was delivered and proven, so a stop request must not turn it into a stopped one.
 #[test]
 fn who_stops_what_it_has_proven_has_finished_it() {
     let mut liar = Liar::new();
@@ -248,7 +249,7 @@ fn who_stops_what_it_has_proven_has_finished_it() {
     assert_eq!(liar.events(), [StreamEvent::Finished(id)]);
 }
 
-/// The peer has not been told of it, so that the next one may have the id.
+/// The peer has not learned of the stream, so the next stream may get its id.
 #[test]
 fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     let mut liar = Liar::with(limits::STREAMS_MAX, 4 << 20);
@@ -266,7 +267,7 @@ fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     for _ in 0..10 {
         assert_eq!(liar.streams().open(StreamKind::Bidirectional), Err(StreamError::NoMemory));
     }
-    // One half less makes room for the next.
+    // Closing one half makes room for another stream.
     liar.reset(opened[0]);
     let now = liar.server.now;
     assert_eq!(liar.streams().read(now, opened[0], &mut [0; 10]), Err(StreamError::Reset(7)));
@@ -274,8 +275,8 @@ fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     assert_eq!(next.index() as usize, opened.len());
 }
 
-/// A peer that opens and resets `per_s` streams a second, evenly, for two seconds, as far as it may; it never asks for credit. How many it has
-/// opened, and the longest time for which it had to wait for one, ms.
+/// A peer opens and resets `per_s` streams per second for two seconds, as far as credit permits, and never requests
+/// credit. Returns the number of streams opened, and the longest wait for credit, ms.
 fn resets(per_s: u32) -> (u32, u32) {
     let mut liar = Liar::new();
     let (mut opened, mut waiting_since, mut longest_ms) = (0, None, 0);
@@ -323,8 +324,8 @@ fn resets_at_an_honest_pace_never_wait_and_faster_ones_get_their_credit_as_soon_
     }
 }
 
-/// Each report visits every open block. `cargo test --release -p dfcp-proto --test streams reports -- --nocapture` prints what a second of
-/// them takes.
+/// Each report visits every open block. `cargo test --release -p dfcp-proto --test streams reports -- --nocapture`
+/// prints the time for reading one second of reports.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what is measured is printed, and judges nothing")]
 fn of_a_storm_of_reports_no_more_are_read_than_an_eighth_of_the_time_is_enough_for() {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
-use dfcp_proto::{BreakerState, Policy, Rate};
+use dfcp_proto::{BreakerState, Config, Policy, Rate};
 use dfcp_protocol_tests::Pair;
-use dfcp_testkit::{Job, LinksConfig, sealed};
+use dfcp_testkit::{Job, LinksConfig, Trust, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
@@ -43,6 +43,32 @@ fn an_automatic_rate_goes_on_after_an_outage() {
             let took = last_data.get().since(Time::from_s(1));
             assert!(took < most, "{rate_mbps} Mbit/s, {outage_ms} ms, data alone: {only_data}: {took:?}");
         }
+    }
+}
+
+/// The acceptor alone has answered when the way to it fails. Its half-open entry lasts as long as the proof is repeated (\[open-32\]).
+#[test]
+fn an_outage_behind_the_answer_to_the_syn_delays_the_connection_and_no_more() {
+    for (outage_s, trust) in [5, 11, 20, 28].into_iter().flat_map(|s| Trust::ALL.map(|trust| (s, trust))) {
+        let link = LinkConfig::default().with_delay(Duration::from_millis(250)).with_rate_bps(10 * MBIT);
+        let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
+        let (client, server) = trust.security();
+        let [client, server] = [client, server].map(|security| Config { security, ..sealed() });
+        let mut pair = Pair::over(1, path, (client, Job::send(10_000)), (server, Job::send(0))).unwrap();
+        let is_answered = std::cell::Cell::new(None);
+        pair.tap = Box::new(move |now, packet| {
+            let is_forward = packet.from == dfcp_testkit::client_address();
+            let begin = is_answered.get().unwrap_or_else(|| {
+                is_answered.set((!is_forward).then_some(now));
+                Time::MAX
+            });
+            if is_forward && now >= begin && now < begin + Duration::from_secs(outage_s) {
+                Vec::new()
+            } else {
+                vec![packet]
+            }
+        });
+        pair.run(Time::from_s(100)).unwrap_or_else(|error| panic!("{outage_s} s, {trust:?}: {error:#}"));
     }
 }
 

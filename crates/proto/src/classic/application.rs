@@ -14,7 +14,7 @@ use crate::shared::parameters::Parameter;
 use crate::stats::{Stats, StreamStats};
 
 impl ClassicConnection {
-    /// As [`Streams::write`](crate::Streams::write); it has the first stream only.
+    /// As [`Streams::write`](crate::Streams::write). A classic connection has only the first stream.
     pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Result<usize, StreamError> {
         if let Phase::Closed(error) = &self.phase {
             return Err(error.clone().map_or(StreamError::Ended, StreamError::Connection));

@@ -1,4 +1,4 @@
-//! Configurations of the classic profile.
+//! Configuration of the classic profile.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::security::Security;
 use crate::shared::parameters::Parameter;
 
 impl Config {
-    /// The default configuration of the classic profile: what the documents describe. **It has no security whatever**,
-    /// and floods.
+    /// Default configuration of the classic profile, as the documents describe it. **It has no security at all**, and
+    /// floods the path.
     ///
     /// ```
     /// # use dfcp_proto as dfcp;
     /// use dfcp::{Config, Schedule};
     ///
-    /// // A measurement as in the documents: 5 % more than a block has, then the next one.
+    /// // A measurement as in the documents: send 5 % more than the block's bytes, then the next block.
     /// let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 });
     /// assert!(config.validate().is_ok());
     /// assert!(Config::modern().with_schedule(Schedule::Flood).validate().is_err());
@@ -36,17 +36,17 @@ impl Config {
         }
     }
 
-    /// With other parameters of the classic profile; see [`classic`](Self::classic).
+    /// Sets the parameters of the classic profile; see [`classic`](Self::classic).
     #[must_use]
     pub fn with_classic(mut self, classic: ClassicSettings) -> Self {
         self.classic = classic;
         self
     }
 
-    /// Sets a parameter of thesis table 3.2, by which connections of this configuration will start.
+    /// Sets the initial value of a parameter of thesis table 3.2, for connections of this configuration.
     ///
     /// # Errors
-    /// If the table does not let it be set, this profile does not have it, or the value is out of range.
+    /// If the table does not permit setting it, this profile lacks it, or the value is out of range.
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, self.profile)?;
         let small = u32::try_from(value).unwrap_or(u32::MAX);
@@ -69,7 +69,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that the schedule is one of the profile's, and the parameters of the classic one.
+    /// Checks that the schedule belongs to the profile, and that the classic parameters are in range.
     pub(crate) fn validate_classic(&self) -> Result<(), ConfigError> {
         match (self.profile, self.schedule) {
             (Profile::Modern, Schedule::Adaptive) | (Profile::Classic, Schedule::Flood) => {}

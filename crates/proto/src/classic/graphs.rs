@@ -1,4 +1,4 @@
-//! The neighbour graphs of the segments that a classic receiver holds: each exists, and is paid for, once.
+//! Cache of the neighbour graphs of received segments. Each graph is drawn, and charged to memory, once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use dfcp_fountain::raptor::{SegmentGraph, State};
 use crate::limits;
 use crate::shared::memory::MemoryReservation;
 
-/// Bytes that a graph takes, with its place among the others.
+/// Memory of a graph, with its place in the cache, bytes.
 pub(super) const GRAPH_MEMORY_BYTES: u64 = 24 << 10;
 
-/// Every graph which was drawn and paid for. Blocks that use a graph keep it here; up to [`limits::CLASSIC_GRAPHS_MAX`] stay
-/// for later segments, since an honest peer uses its states again and drawing a graph is dear. Graphs which a block pays for out
-/// of the reserve are that block's own and do not stand here.
+/// All graphs that were drawn and charged. Graphs in use by blocks always stay; in all, up to
+/// [`limits::CLASSIC_GRAPHS_MAX`] are kept for later segments, since an honest peer reuses its states and drawing a
+/// graph is expensive. A graph that a block pays for from the reserve belongs to that block only, and is not cached.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     entries: BTreeMap<State, Entry>,
-    /// Counts calls of [`get`](Self::get); orders entries by last use.
+    /// Counter of [`get`](Self::get) calls, which orders entries by last use.
     clock: u64,
-    /// Blocks have released graphs since entries were last searched for unused ones.
+    /// Blocks have released graphs since the last search for unused entries.
     were_released: bool,
 }
 
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 impl Graphs {
-    /// The graph of `state`, drawn if there is none yet; `None` if `reservation` cannot pay for it.
+    /// Returns the graph of `state`, and draws it if necessary. `None` if `reservation` cannot pay for a new graph.
     pub(super) fn get(&mut self, state: State, reservation: &mut MemoryReservation) -> Option<Arc<SegmentGraph>> {
         let key = state.canonical();
         self.clock += 1;
@@ -52,13 +52,13 @@ impl Graphs {
         Some(graph)
     }
 
-    /// A block has let go of its graphs.
+    /// Records that a block has released its graphs.
     pub(super) fn on_released(&mut self) {
         self.were_released = true;
     }
 
-    /// Forgets those of the graphs which no block uses that are longest unused, until `kept` graphs are left if there are as
-    /// many. Looks through them only if that can help, so the work of a segment that is refused stays small.
+    /// Removes unused graphs, least recently used first, until `kept` graphs are left or no unused one is left.
+    /// Searches only after graphs were released, so refusing a segment stays cheap.
     fn make_room(&mut self, kept: usize, reservation: &mut MemoryReservation) {
         if !std::mem::take(&mut self.were_released) {
             return;
@@ -83,7 +83,7 @@ mod tests {
         State::new(4_096 + n * 64, 8_192 + n * 64, 16_384 + n * 64).unwrap()
     }
 
-    /// A reservation which can pay for that many graphs: one alone gets half of what there is.
+    /// Returns a reservation that can pay for `graphs` graphs. A single reservation gets half of the budget.
     fn of_graphs(graphs: u64) -> MemoryReservation {
         MemoryReservation::open(&MemoryBudget::new(2 * graphs * GRAPH_MEMORY_BYTES), 0).unwrap()
     }

@@ -1,7 +1,8 @@
-//! The classic profile: one connection as chapter 3 of the thesis describes it, with open questions closed as
-//! `spec/protocol.md` says. It has no security whatever, and its state is not part of the modern profile's.
+//! The classic profile: one connection as chapter 3 of the thesis describes it. `spec/protocol.md` settles the
+//! questions that the thesis leaves open. The profile has no security at all, and shares no connection state with the
+//! modern profile.
 //!
-//! It is there with the feature `classic` only: [`Config::danger_classic`] configures it.
+//! Exists only with the feature `classic`. [`Config::danger_classic`] configures it.
 
 mod application;
 mod config;
@@ -46,7 +47,7 @@ pub use token_bucket::inctokens;
 /// One end of a classic connection.
 #[derive(Debug)]
 pub(crate) struct ClassicConnection {
-    /// Shared by all connections which an endpoint accepts, until it is changed for one of them.
+    /// Shared by all connections that an endpoint accepts; cloned when it is changed for one of them.
     config: Arc<Config>,
     ports: Ports,
     remote: SocketAddr,
@@ -59,9 +60,9 @@ pub(crate) struct ClassicConnection {
     rtt: RttEstimator,
     pacer: Pacer,
     bucket: TokenBucket,
-    /// The sender should be asked for data when pacer and bucket permit.
+    /// The sender may have data, so it is polled when pacer and token bucket permit.
     may_send: bool,
-    /// The sender had nothing when it was last asked, and the time of that.
+    /// The sender had no data at the last poll; and the time of that poll.
     was_idle: bool,
     sender_asked_at: Time,
     last_heard: Time,
@@ -75,7 +76,7 @@ pub(crate) struct ClassicConnection {
     counters: Counters,
 }
 
-/// The state during the handshake and after the end; in between, [`Closing`] knows.
+/// Phase of the connection. While it is open, [`Closing`] has the finer state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     SynSent,
@@ -84,7 +85,7 @@ enum Phase {
     Closed(Option<ConnectionError>),
 }
 
-/// Events of the stream, each told once.
+/// Pending events of the stream. Each is delivered once.
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamNews {
     readable: bool,
@@ -104,12 +105,12 @@ impl StreamNews {
     }
 }
 
-/// An RST is to be sent.
+/// Marks that an RST must be sent.
 #[derive(Clone, Copy, Debug)]
 struct Reset;
 
 impl ClassicConnection {
-    /// Opens a connection to `remote`; its SYN is due at once.
+    /// Opens a connection to `remote`. Its SYN is due immediately.
     pub(crate) fn initiate(now: Time, config: Arc<Config>, ports: Ports, remote: SocketAddr, seed: [u8; 32]) -> Self {
         let mut connection = Self::new(now, config, ports, remote, Role::Initiator, seed);
         connection.handshake.start_timer(now);
@@ -127,7 +128,7 @@ impl ClassicConnection {
             handshake: Handshake::new(role, initial),
             closing: Closing::default(),
             sender: ClassicSender::new(&config, initial),
-            // The peer's own initial state takes the place of ours when its SYN or SYNACK comes.
+            // Replaced by the peer's initial state when its SYN or SYNACK arrives.
             receiver: ClassicReceiver::new(&config, initial),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
@@ -156,7 +157,7 @@ impl ClassicConnection {
         }
     }
 
-    /// Why it is over, unless it is not or both sides closed it.
+    /// Returns the error that ended the connection. `None` while it is open, and after both sides have closed it.
     pub(crate) fn error(&self) -> Option<&ConnectionError> {
         match &self.phase {
             Phase::Closed(error) => error.as_ref(),
@@ -181,7 +182,7 @@ impl ClassicConnection {
         Some(kind.with_reason(|| self.error().cloned()))
     }
 
-    /// Received blocks are charged to `reservation`. To be called before the first one comes.
+    /// Charges received blocks to `reservation`. Must be called before the first block is received.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
         self.receiver.charge_to(reservation);
     }
@@ -197,7 +198,7 @@ impl ClassicConnection {
 
     fn update_rate(&mut self) {
         self.pacer.set_rate_bps(match self.config.rate {
-            // An automatic one is refused in this profile.
+            // This profile refuses an automatic rate.
             Rate::Line | Rate::Auto { .. } => None,
             Rate::Fixed { rate_bps } => Some(rate_bps),
         });
@@ -212,7 +213,7 @@ impl ClassicConnection {
         self.events.push(EventKind::Closed);
     }
 
-    /// After anything that can end a direction: reach the states which follow.
+    /// Updates the closing state after an event that may have ended a direction.
     fn update_closing(&mut self, now: Time) {
         if self.phase != Phase::Open {
             return;
@@ -221,7 +222,7 @@ impl ClassicConnection {
             self.reset = Some(Reset);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
-        // FIN is given up after six copies, so it waits until every block is acknowledged.
+        // FIN is given up after six copies, so send it only once every block is acknowledged.
         if let Some(end) = self.sender.end().filter(|_| self.sender.is_drained()) {
             self.closing.start(now, end, &RetransmitSchedule::CLASSIC);
         }
@@ -242,7 +243,7 @@ impl ClassicConnection {
     }
 }
 
-/// The generator state which an end announces (thesis §3.8.3), from its connection's seed.
+/// Derives the generator state that this end announces (thesis §3.8.3) from the connection's seed.
 fn initial_state(seed: [u8; 32]) -> GeneratorState {
     let mut random = ChaCha20Rng::from_seed(seed);
     loop {

@@ -1,4 +1,4 @@
-//! The three-way handshake (thesis §3.6; `spec/protocol.md` §2.3): each end announces its generator state.
+//! The three-way handshake (thesis §3.6; `spec/protocol.md` §2.3), in which each end announces its generator state.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::limits;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 use crate::shared::{Ports, Role};
 
-/// The states which both ends announce, and what is still to be said about them.
+/// Announced generator states of both ends, and handshake segments still to be sent.
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) role: Role,
     pub(super) local_initial: GeneratorState,
     pub(super) peer_initial: Option<GeneratorState>,
-    /// Copies of the SYN or SYNACK, until it is answered.
+    /// Retransmission timer of the SYN or SYNACK. `None` once it is answered.
     pub(super) timer: Option<RetransmitTimer>,
     /// Answers owed to copies of the peer's segment.
     answers_owed: u8,
@@ -38,7 +38,7 @@ impl Handshake {
         self.timer = Some(RetransmitTimer::start(now, &RetransmitSchedule::CLASSIC));
     }
 
-    /// A copy of the peer's SYN or SYNACK has come: one answer is owed.
+    /// Records a copy of the peer's SYN or SYNACK: one more answer is owed.
     fn owe_answer(&mut self) {
         self.answers_owed = (self.answers_owed + 1).min(limits::ANSWERS_OWED_MAX);
     }
@@ -47,7 +47,7 @@ impl Handshake {
         self.answers_owed > 0
     }
 
-    /// A segment of the handshake leaves, the answer to one of the peer's if any is owed.
+    /// Records that a handshake segment is sent. It counts as one of the owed answers, if any are owed.
     pub(super) fn on_sent(&mut self, now: Time) {
         self.answers_owed = self.answers_owed.saturating_sub(1);
         self.first_sent_at.get_or_insert(now);
@@ -56,16 +56,15 @@ impl Handshake {
         }
     }
 
-    /// The time since our first segment left, which is a round trip if it was the only one.
+    /// Time since our first segment was sent. This is a round trip if it was the only one.
     fn round_trip(&self, now: Time) -> Option<Duration> {
         self.first_sent_at.map(|sent_at| now.since(sent_at))
     }
 }
 
 impl ClassicConnection {
-    /// Answers a SYN, whose sender announced the state `initial`: the connection that the listening side gets. `None` if
-    /// there is no such state;
-    /// [`handle_datagram`](Self::handle_datagram) takes its further copies.
+    /// Accepts a SYN that announces the state `initial`. Returns the acceptor's connection, or `None` if the state is
+    /// invalid. Copies of the SYN go to [`handle_datagram`](Self::handle_datagram).
     pub(crate) fn accept(
         now: Time,
         config: Arc<Config>,
@@ -77,7 +76,7 @@ impl ClassicConnection {
     ) -> Option<Self> {
         let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
         connection.take_syn(now, initial).ok()?;
-        // Unlike a modern acceptor, a classic one repeats its SYNACK by itself (thesis §3.6).
+        // Unlike a modern acceptor, a classic one also retransmits its SYNACK by timer (thesis §3.6).
         connection.handshake.start_timer(now);
         connection.count_received(bytes);
         Some(connection)
@@ -85,7 +84,7 @@ impl ClassicConnection {
 
     pub(super) fn take_syn(&mut self, now: Time, initial: StateWords) -> Result<(), Dropped> {
         if let Some(known) = self.handshake.peer_initial {
-            // A copy is answered again; a different SYN cannot change what has been agreed ([open-23]).
+            // Answer a copy again. A different SYN cannot change agreed values ([open-23]).
             if known.words() != initial {
                 return Err(Dropped::Unexpected);
             }
@@ -121,7 +120,8 @@ impl ClassicConnection {
         Ok(())
     }
 
-    /// In SYN_RECV only an ACK that echoes our state proves the peer's address ([open-21]).
+    /// Opens the connection in SYN_RECV, after an ACK that echoes our state: only such an ACK proves the peer's address
+    /// ([open-21]).
     pub(super) fn open_if_proven(&mut self, now: Time, segment: &Segment) -> Result<(), Dropped> {
         match self.phase {
             Phase::Open => Ok(()),
@@ -139,7 +139,8 @@ impl ClassicConnection {
         }
     }
 
-    /// An answer to our only segment so far shows the RTT; after more, it could belong to any of them ([open-24]).
+    /// Samples the RTT if only one of our segments was sent. After several, the answer could belong to any of them
+    /// ([open-24]).
     fn sample_handshake(&mut self, now: Time) {
         if self.counters.segments_sent == 1
             && let Some(sample) = self.handshake.round_trip(now)
@@ -158,7 +159,7 @@ impl ClassicConnection {
     }
 
     pub(super) fn take_reset(&mut self, echo: StateWords) -> Result<(), Dropped> {
-        // Only our peer, or someone on the path, knows the state which we sent ([rst-2]).
+        // Only our peer, or an attacker on the path, knows the state that we sent ([rst-2]).
         if echo != self.handshake.local_initial.words() {
             return Err(Dropped::Unexpected);
         }

@@ -1,4 +1,5 @@
-//! Arrivals: each segment goes to the owner that it concerns. Anything that makes no sense changes nothing.
+//! Processing of received segments. Each segment goes to the component that it concerns. Invalid segments have no
+//! effect.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
@@ -11,7 +12,8 @@ use crate::error::{ConnectionError, Dropped};
 use crate::shared::PushError;
 
 impl ClassicConnection {
-    /// Takes in a datagram. Everything invalid is dropped and counted. Returns why it was, for observers.
+    /// Processes a datagram. Invalid datagrams are dropped and counted. Returns the reason for dropping it, for
+    /// observers.
     pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) -> Option<Dropped> {
         self.count_received(datagram.len());
         let why = self.take_datagram(now, datagram).err();
@@ -30,7 +32,7 @@ impl ClassicConnection {
         if matches!(self.phase, Phase::Closed(_)) {
             return Err(Dropped::Unexpected);
         }
-        // Copies of a SYN do not prolong what waits for the peer's address to be proven.
+        // Copies of a SYN must not prolong SYN_RECV, which waits for a proof of the peer's address.
         let is_proven = self.phase != Phase::SynReceived;
         match segment {
             Segment::Reset { echo } => return self.take_reset(echo),
@@ -55,7 +57,7 @@ impl ClassicConnection {
                 self.take_data(now, block_id, state, block_length, payload)
             }
             Segment::BlockAck { block_id } => self.take_block_ack(now, block_id),
-            Segment::HandshakeAck { .. } => Ok(()), // once more
+            Segment::HandshakeAck { .. } => Ok(()), // a copy
             Segment::Fin { end } => self.take_fin(end),
             Segment::FinAck { end } => self.take_fin(end).map(|()| self.take_fin_ack(None)),
             Segment::Syn { .. } | Segment::SynAck { .. } | Segment::Reset { .. } => Err(Dropped::Unexpected.into()),
@@ -104,7 +106,7 @@ impl ClassicConnection {
         Ok(())
     }
 
-    /// Our FIN is acknowledged, if it is the one that names `end`, or whichever it is.
+    /// Processes an acknowledgement of our FIN. With `Some(end)` it counts only for the FIN that names `end`.
     fn take_fin_ack(&mut self, end: Option<u32>) {
         if self.closing.on_fin_acknowledged(end) {
             self.stream_news.finished = true;

@@ -17,24 +17,25 @@ use crate::shared::PushError;
 use crate::shared::memory::MemoryReservation;
 use crate::stats::ReceivedSymbols;
 
-/// A lost ACK is repeated when further segments of its block arrive, at most this often per block: the thesis sends
-/// one for every such segment, which on a long path would be thousands (`spec/protocol.md` \[classic-5\]).
+/// Minimum interval between ACKs of the same block. A lost ACK is repeated when further segments of its block arrive.
+/// The thesis sends one ACK for every such segment, which on a long path would be thousands (`spec/protocol.md`
+/// \[classic-5\]).
 const ACK_SPACING: Duration = Duration::from_millis(10);
 
-/// Bytes that a segment of an open block takes besides its graph, which [`Graphs`] pays for.
+/// Memory of a segment of an open block, bytes. Its graph is charged by [`Graphs`].
 const SEGMENT_MEMORY_BYTES: u64 = 1_536;
 
-/// Bytes that an open block takes besides its segments: its slot, and space reserved for the next segments. Memory for decoding is not
-/// counted, since only one block is decoded at a time.
+/// Memory of an open block besides its segments, bytes: its slot, and space reserved for the next segments. Memory for
+/// decoding is not counted, since only one block is decoded at a time.
 const OPEN_MEMORY_BYTES: u64 = 12 << 10;
 
-/// Bytes that a decoded block takes.
+/// Memory of a decoded block, bytes.
 const COMPLETE_MEMORY_BYTES: u64 = SOURCE_BYTES as u64 + 64;
 
-/// Segments beyond the decode threshold with which the reserve lets a block be decoded: ε was never above 5 %.
+/// Segments beyond the decode threshold for which the reserve suffices. The overhead ε was never above 5 %.
 const RESERVE_SEGMENTS: u64 = 16;
 
-/// Bytes that any one block needs until it is decoded.
+/// Memory that any one block needs until it is decoded, bytes.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let segments = u64::from(config.classic.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
     OPEN_MEMORY_BYTES + segments * (SEGMENT_MEMORY_BYTES + GRAPH_MEMORY_BYTES)
@@ -48,7 +49,7 @@ enum RecvQueue {
         counter: CountingDecoder,
         length_bytes: u32,
     },
-    /// No block if its bytes were only counted: zeros are read then (\[classic-9\]).
+    /// `block` is `None` if bytes were only counted. Reading then returns zeros (\[classic-9\]).
     Complete {
         block: Option<Vec<u8>>,
         length_bytes: usize,
@@ -60,19 +61,19 @@ enum RecvQueue {
 struct OpenBlock {
     decoder: Box<Decoder>,
     length_bytes: u32,
-    /// Bytes that were paid for, ...
+    /// Memory charged for the block, bytes.
     paid_bytes: u64,
-    /// ... and the part of it which was not out of the reserve.
+    /// The part of `paid_bytes` that was not taken from the reserve, bytes.
     shared_bytes: u64,
 }
 
 impl OpenBlock {
-    /// True if it takes more segments at all.
+    /// Returns true if the block may hold more segments.
     fn has_room(&self) -> bool {
         self.decoder.received_bytes() < limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES
     }
 
-    /// Bytes that are not paid for yet if it takes one segment more, whose graph is paid for elsewhere.
+    /// Memory still to be charged for one more segment, without its graph, bytes.
     fn due_bytes(&self) -> u64 {
         let segments = (self.decoder.received_bytes() / SEGMENT_BYTES) as u64 + 1;
         (OPEN_MEMORY_BYTES + segments * SEGMENT_MEMORY_BYTES).saturating_sub(self.paid_bytes)
@@ -83,25 +84,25 @@ impl OpenBlock {
 pub(crate) struct ClassicReceiver {
     peer_initial: State,
     graphs: Graphs,
-    /// Pays for what blocks take.
+    /// Pays for the memory of blocks.
     reservation: MemoryReservation,
-    /// The block which the reservation's reserve pays for.
+    /// The block that is paid from the reserve.
     on_reserve: Option<u32>,
     redundancy_bytes: u32,
     decoding: bool,
     codec: &'static dyn Codec,
-    /// Bytes of a data segment's payload.
+    /// Payload of a data segment, bytes.
     payload_bytes: usize,
     window_blocks: u32,
     queues: VecDeque<RecvQueue>,
-    /// The block of `queues[0]`: the oldest not wholly read.
+    /// Id of the block in `queues[0]`: the oldest block not completely read.
     first_id: u32,
     next_needed: u32,
     read_offset: usize,
     end: Option<u32>,
     /// Blocks whose ACK is to be sent.
     acks: VecDeque<u32>,
-    /// Recently acknowledged blocks and when.
+    /// Recently acknowledged blocks, and the times of their ACKs.
     acked_at: VecDeque<(u32, Time)>,
     symbols: ReceivedSymbols,
     blocks_decoded: u64,
@@ -133,7 +134,7 @@ impl ClassicReceiver {
         }
     }
 
-    /// From now on, `reservation` pays for blocks.
+    /// Charges blocks to `reservation` from now on.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
         self.reservation = reservation;
     }
@@ -150,8 +151,8 @@ impl ClassicReceiver {
         self.decoding = decoding;
     }
 
-    /// Takes in a data segment (thesis fig. 3.14). `Ok(true)` means that its block, whichever one of the window it is, is
-    /// decoded now (\[classic-10\]).
+    /// Processes a data segment (thesis fig. 3.14). Returns `Ok(true)` if it completes its block, which may be any
+    /// block of the window (\[classic-10\]).
     pub(crate) fn push(
         &mut self,
         now: Time,
@@ -192,12 +193,12 @@ impl ClassicReceiver {
         Ok(complete)
     }
 
-    /// Bytes of a data segment's payload.
+    /// Payload of a data segment, bytes.
     pub(crate) fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// Associates an empty recv_queue with the block if it has none.
+    /// Prepares the block's queue for receiving, if it is still empty.
     fn associate(&mut self, index: usize, block_id: u32, length_bytes: u32) {
         while self.queues.len() <= index {
             self.queues.push_back(RecvQueue::Empty);
@@ -246,7 +247,7 @@ impl ClassicReceiver {
         }
     }
 
-    /// Stores a segment of an open block, and decodes if there are enough (\[classic-3\]).
+    /// Stores a segment of an open block, and tries to decode once there are enough segments (\[classic-3\]).
     fn collect_segment(
         &mut self,
         index: usize,
@@ -267,7 +268,7 @@ impl ClassicReceiver {
         Ok(enough && open.decoder.decode())
     }
 
-    /// Pays for an open block's next segment.
+    /// Charges the memory for an open block's next segment.
     fn pay(&mut self, index: usize, block_id: u32) -> bool {
         let Some(RecvQueue::Open(open)) = self.queues.get(index) else { return false };
         let due_bytes = open.due_bytes();
@@ -285,7 +286,7 @@ impl ClassicReceiver {
         true
     }
 
-    /// Takes `bytes` of the reserve, which is there for the block needed next alone.
+    /// Takes `bytes` from the reserve, which only the block needed next may use.
     fn take_reserve(&mut self, block_id: u32, bytes: u64) -> bool {
         let is_entitled = block_id == self.next_needed && self.on_reserve.is_none_or(|id| id == block_id);
         let is_taken = is_entitled && self.reservation.take_reserve(bytes);
@@ -295,7 +296,7 @@ impl ClassicReceiver {
         is_taken
     }
 
-    /// The graph of a state: one which others may use, or the block's own if only the reserve can pay.
+    /// Returns the graph of a state: a cached one, or one owned by the block if only the reserve can pay.
     fn graph(&mut self, block_id: u32, state: State) -> Option<Arc<SegmentGraph>> {
         self.graphs.get(state, &mut self.reservation).or_else(|| {
             let is_paid = self.take_reserve(block_id, GRAPH_MEMORY_BYTES);
@@ -321,7 +322,8 @@ impl ClassicReceiver {
             RecvQueue::Complete { block, length_bytes, shared_bytes } => (block, length_bytes, shared_bytes),
             RecvQueue::Empty => return,
         };
-        // A decoded block takes less than its segments did; where the reserve has paid, that stays until it is read.
+        // A decoded block needs less memory than its segments. The part paid from the reserve stays until the block is
+        // read.
         let kept = shared_bytes.min(COMPLETE_MEMORY_BYTES);
         self.reservation.give_back(shared_bytes - kept);
         let block_id = self.first_id + index as u32;
@@ -340,7 +342,7 @@ impl ClassicReceiver {
         self.reservation.release_reserve();
     }
 
-    /// Queues the block's ACK unless it was sent a moment ago.
+    /// Queues the block's ACK, unless one was sent within [`ACK_SPACING`].
     fn acknowledge(&mut self, now: Time, block_id: u32) {
         while self.acked_at.front().is_some_and(|&(_, at)| now.since(at) >= ACK_SPACING) {
             self.acked_at.pop_front();
@@ -352,18 +354,18 @@ impl ClassicReceiver {
             self.acked_at.pop_front();
         }
         self.acked_at.push_back((block_id, now));
-        // Past this many, none has been taken for long; the peer asks again.
+        // Beyond this limit no ACK has been sent for a long time. The peer's further segments will request it again.
         if self.acks.len() < limits::CLASSIC_WINDOW_BLOCKS_MAX as usize {
             self.acks.push_back(block_id);
         }
     }
 
-    /// The next block to acknowledge.
+    /// Returns the next block to acknowledge.
     pub(crate) fn next_ack(&mut self) -> Option<u32> {
         self.acks.pop_front()
     }
 
-    /// True if an ACK waits.
+    /// Returns true if an ACK is queued.
     pub(crate) fn has_ack(&self) -> bool {
         !self.acks.is_empty()
     }

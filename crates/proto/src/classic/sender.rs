@@ -1,4 +1,4 @@
-//! The classic profile's sender: the documents' schedules over Raptor-coded blocks (thesis §3.8).
+//! The classic profile's sender: the documents' schedules for Raptor-coded blocks (thesis §3.8).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,18 +16,19 @@ use crate::limits;
 use crate::path::rtt::RttEstimator;
 use crate::shared::source::{Cut, Source};
 
-/// Wait of an open loop for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More than was
-/// needed costs no more than ε (`spec/protocol.md` \[classic-2\]).
+/// Time that an open loop waits for the acknowledgement of a block before it sends ε·k more bytes: this many RTTs, and
+/// at least the minimum below. Segments sent in vain cost at most ε (`spec/protocol.md` \[classic-2\]).
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
 
-/// Reordering that is tolerated: an acknowledged block has overtaken another if its last segment left later by an RTT divided by
-/// this number, but at least by this time.
+/// Tolerated reordering. An acknowledged block has overtaken another block if its last segment was sent later by RTT /
+/// `OVERTAKEN_RTT_PARTS`, and at least by `OVERTAKEN_MIN`.
 const OVERTAKEN_RTT_PARTS: u32 = 8;
 const OVERTAKEN_MIN: Duration = Duration::from_millis(1);
 
-/// Without an acknowledgement for so long (or 8 RTTs), and after segments enough to decode every open block at 75 % loss,
-/// flooding a vanished peer stops; one segment per probe interval goes on asking (`spec/protocol.md` \[classic-7\]).
+/// Flooding a silent peer stops after this time (or 8 RTTs) without an acknowledgement, once the segments sent would
+/// decode every open block at 75 % loss. Then one segment is sent per probe interval (`spec/protocol.md`
+/// \[classic-7\]).
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 const SILENCE_SEGMENTS_PER_BLOCK: u64 = 4 * 48;
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,13 +36,13 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// One block in the window: a *send_queue* (thesis §3.8.1).
 #[derive(Debug)]
 struct SendQueue {
-    /// `None` once acknowledged, or when its encoding is the first block's (*offline encoding*).
+    /// `None` once acknowledged, and for offline encoding, which repeats the first block's encoding.
     encoder: Option<Encoder>,
     acknowledged: bool,
     length_bytes: u32,
-    /// Segments sent, which is also the index of the next one's state.
+    /// Number of segments sent, and so the index of the next segment's state.
     segments: u32,
-    /// Segments to send before waiting, in the open loop.
+    /// Number of segments to send before waiting, in the open loop.
     quota: u32,
     last_sent: Time,
 }
@@ -52,26 +53,26 @@ pub(crate) struct ClassicSegment {
     pub(crate) block_id: u32,
     pub(crate) state: State,
     pub(crate) index: u32,
-    /// The block's true length if it is padded.
+    /// The block's true length, if it is padded.
     pub(crate) block_length: Option<BlockLength>,
 }
 
-/// True if a block which has been in the window is acknowledged.
+/// Returns true if a block is acknowledged. The block must have been in the window.
 fn is_acknowledged(queues: &VecDeque<SendQueue>, first_id: u32, id: u32) -> bool {
     id < first_id || queues.get((id - first_id) as usize).is_some_and(|queue| queue.acknowledged)
 }
 
-/// Wait of an open loop for an acknowledgement.
+/// Time that an open loop waits for an acknowledgement.
 fn patience(rtt: &RttEstimator) -> Duration {
     OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS)
 }
 
-/// A block did not decode if its last segment left this much before that of another, which is acknowledged.
+/// Returns the margin for [`OpenLoop::overtaken`].
 fn overtaken_margin(rtt: &RttEstimator) -> Duration {
     OVERTAKEN_MIN.max(rtt.smoothed() / OVERTAKEN_RTT_PARTS)
 }
 
-/// An acknowledgement of a block which was never sent (\[classic-6\]).
+/// Error: an acknowledgement of a block that was never sent (\[classic-6\]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NeverSent;
 
@@ -82,7 +83,7 @@ pub(crate) struct ClassicSender {
     graphs: GraphCache,
     schedule: Schedule,
     coding: bool,
-    /// It floods whatever it hears.
+    /// Floods even a silent peer.
     endless: bool,
     codec: &'static dyn Codec,
     offline: Option<OfflineEncoder>,
@@ -91,15 +92,15 @@ pub(crate) struct ClassicSender {
     source: Source,
     queues: VecDeque<SendQueue>,
     first_id: u32,
-    /// Of use in that schedule alone.
+    /// Used by the open-loop schedule only.
     open_loop: OpenLoop,
-    /// Round robin: the block to serve next, as an id.
+    /// Round robin: id of the block to serve next.
     turn: u32,
-    /// Blocks in the window which are not acknowledged, and their bytes.
+    /// Number of unacknowledged blocks in the window, and their bytes.
     open_blocks: u64,
     open_bytes: u64,
     last_acknowledged: Time,
-    /// Segments sent since then.
+    /// Segments sent since `last_acknowledged`.
     segments_unanswered: u64,
     last_sent: Time,
     acknowledged_bytes: u64,
@@ -144,7 +145,7 @@ impl ClassicSender {
         self.source.write(now, data, self.space_bytes(), SOURCE_BYTES)
     }
 
-    /// Bytes which the application has written.
+    /// Bytes that the application has written.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.source.written_bytes()
     }
@@ -169,7 +170,7 @@ impl ClassicSender {
         self.source.is_finished().then(|| self.next_id())
     }
 
-    /// True if data wait for ever: every block id has been used, and what could be delivered has been.
+    /// Returns true if data waits forever: every block id has been used, and all blocks have been delivered.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.queues.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
     }
@@ -190,17 +191,17 @@ impl ClassicSender {
         self.first_id + self.queues.len() as u32
     }
 
-    /// Segments of the open loop's first turn: (1+ε)·k bytes, ε relative to k = 63 536.
+    /// Segments of the open loop's first turn: (1 + ε)·k bytes, with k = 63 536 bytes.
     fn quota(redundancy: f64) -> u32 {
         ((1.0 + redundancy) * SOURCE_BYTES as f64 / SEGMENT_BYTES as f64).ceil() as u32
     }
 
-    /// Fills empty send_queues with what the application wrote.
+    /// Fills empty send queues with blocks of data written by the application.
     fn fill(&mut self, now: Time) {
         while (self.queues.len() as u32) < self.window_blocks && self.next_id() < u32::MAX {
             let Some(Cut { laid, data_bytes, .. }) = self.source.take_block(now) else { return };
             if self.queues.is_empty() {
-                // Nothing was waited for until now.
+                // No acknowledgement was awaited until now.
                 self.last_acknowledged = now;
                 self.segments_unanswered = 0;
             }
@@ -232,7 +233,7 @@ impl ClassicSender {
         }
     }
 
-    /// The segment to send next at `now`, without regard to the rate.
+    /// Returns the segment to send next at `now`, regardless of the rate.
     pub(crate) fn next_segment(&mut self, now: Time, rtt: &RttEstimator) -> Option<ClassicSegment> {
         self.fill(now);
         if self.is_silent(now, rtt) && now < self.last_sent + PROBE_INTERVAL {
@@ -253,7 +254,7 @@ impl ClassicSender {
         Some(ClassicSegment { block_id: id, state, index, block_length })
     }
 
-    /// True if acknowledgements have been missing for so long that flooding must stop.
+    /// Returns true if acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
         if self.endless {
             return false;
@@ -266,7 +267,7 @@ impl ClassicSender {
         self.open_blocks as usize
     }
 
-    /// The block which a flood serves next (\[classic-1\]).
+    /// Returns the block that a flood serves next (\[classic-1\]).
     fn next_round_robin(&self) -> Option<u32> {
         let count = self.queues.len() as u32;
         let start = self.turn.wrapping_sub(self.first_id);
@@ -300,13 +301,13 @@ impl ClassicSender {
         Some(id)
     }
 
-    /// The earliest time at which an unacknowledged block's last segment left.
+    /// Returns the earliest sending time among the last segments of unacknowledged blocks.
     fn oldest_sent(&self) -> Option<Time> {
         let open = self.queues.iter().filter(|queue| !queue.acknowledged);
         self.open_loop.oldest_waiting(self.next_id()).or_else(|| open.map(|queue| queue.last_sent).min())
     }
 
-    /// Earliest time at which there may be something to send, which there was not at `asked`, although nothing is received.
+    /// Returns the earliest time after `asked` when there may be something to send without any event.
     pub(crate) fn next_timeout(&self, now: Time, asked: Time, rtt: &RttEstimator) -> Option<Time> {
         let room = (self.queues.len() as u32) < self.window_blocks;
         let cut = self.source.cut_at().filter(|_| room);
@@ -344,8 +345,8 @@ impl ClassicSender {
         self.segments_unanswered += 1;
     }
 
-    /// The peer has decoded `block_id`. Returns the round-trip time if this shows one: in an open loop, where a block has had
-    /// its first turn and no other.
+    /// Processes an acknowledgement of `block_id`. Returns an RTT sample if the block shows one: in an open loop, after
+    /// its first turn only.
     pub(crate) fn on_ack(&mut self, now: Time, block_id: u32) -> Result<Option<Duration>, NeverSent> {
         if block_id >= self.next_id() {
             return Err(NeverSent);

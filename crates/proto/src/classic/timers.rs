@@ -10,9 +10,9 @@ use crate::shared::{Timer, earliest};
 use crate::state::State;
 
 impl ClassicConnection {
-    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and
-    /// [`poll_transmit`](Self::poll_transmit), with its reason; a time in the past means now. `None` once the
-    /// connection is closed and owes the peer no RST.
+    /// Returns the latest time for the next call of [`handle_timeout`](Self::handle_timeout) and
+    /// [`poll_transmit`](Self::poll_transmit), and the timer that causes it. A time in the past means now. `None` once
+    /// the connection is closed and owes the peer no RST.
     pub(crate) fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         if matches!(self.phase, Phase::Closed(_)) {
             return self.reset.is_some().then_some((now, Timer::Reset));
@@ -28,7 +28,7 @@ impl ClassicConnection {
         ])
     }
 
-    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    /// Handles expired timeouts. Datagrams that have become due are sent by `poll_transmit`.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if matches!(self.phase, Phase::Closed(_)) {
             return;
@@ -37,7 +37,7 @@ impl ClassicConnection {
         let unanswered = ConnectionError::HandshakeTimeout { after: now.since(self.last_heard) };
         if self.handshake.timer.is_some_and(|timer| timer.is_exhausted(now)) {
             if self.phase == Phase::SynReceived {
-                // Thesis §3.6: the initiator may believe that it is connected, so it is told.
+                // Thesis §3.6: the initiator may believe that it is connected, so send it an RST.
                 self.reset = Some(Reset);
             }
             if is_opening {
@@ -57,8 +57,8 @@ impl ClassicConnection {
         }
     }
 
-    /// Time at which silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than
-    /// that, and end it themselves (\[open-6\]).
+    /// Returns the time when silence ends the connection. The documents' retransmissions of SYN, SYNACK and FIN take
+    /// longer than the idle timeout, and end the connection themselves (\[open-6\]).
     fn idle_at(&self) -> Option<Time> {
         let is_repeating = match self.phase {
             Phase::SynSent | Phase::SynReceived => self.handshake.timer.is_some(),
@@ -80,11 +80,11 @@ impl ClassicConnection {
         if self.last_keep_alive <= self.last_heard {
             return Some(self.last_sent + interval);
         }
-        // Three unanswered ones in an idle timeout are no rarity at 50 % loss.
+        // Repeat unanswered keep-alives sooner: at 50 % loss, three losses within an idle timeout are not rare.
         Some(self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2)))
     }
 
-    /// Earliest time for data, as far as is known.
+    /// Returns the earliest time for sending data, as far as it is known.
     fn data_at(&self, now: Time) -> Option<Time> {
         if self.phase != Phase::Open || self.state() == State::TimeWait {
             return None;
@@ -94,7 +94,7 @@ impl ClassicConnection {
         if self.may_send {
             return Some(earliest.max(now));
         }
-        // Anything due when the sender was last asked and had nothing waits for another event.
+        // A segment that was already due at the last poll, and was not sent, waits for an event instead of a timer.
         let fresh = self.sender.next_timeout(now, self.sender_asked_at, &self.rtt);
         fresh.map(|at| at.max(earliest))
     }

@@ -6,16 +6,17 @@ use dfcp_time::Time;
 
 use crate::config::ClassicSettings;
 
-/// The rate limiter of thesis §3.12.2: tokens are encoded bytes, added once per `inttokens` ticks of 4 ms.
+/// The rate limiter of thesis §3.12.2. One token is one encoded byte. Tokens are added once per `inttokens` ticks of 4
+/// ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenBucket {
-    /// Tokens the bucket holds at most.
+    /// Capacity of the bucket.
     pub(crate) maxtokens: u32,
-    /// Tokens in the bucket.
+    /// Tokens now in the bucket.
     pub(crate) numtokens: u32,
-    /// Tokens added each time; zero switches the limiter off.
+    /// Tokens added per interval; 0 switches the limiter off.
     pub(crate) inctokens: u32,
-    /// Ticks between additions; the thesis's default is 1.
+    /// Ticks per interval; the thesis's default is 1.
     pub(crate) inttokens: u32,
     next_increment: Option<Time>,
 }
@@ -29,7 +30,7 @@ impl TokenBucket {
         Self { maxtokens, numtokens, inctokens, inttokens, next_increment: None }
     }
 
-    /// True if its parameters have been set: without an increment and a capacity, sending is not limited.
+    /// Returns true if increment and capacity are set. Otherwise sending is not limited.
     pub(crate) fn is_on(&self) -> bool {
         self.inctokens > 0 && self.maxtokens > 0
     }
@@ -38,7 +39,7 @@ impl TokenBucket {
         Self::TICK * self.inttokens.max(1)
     }
 
-    /// Adds what the ticks up to `now` bring.
+    /// Adds the tokens of all intervals up to `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         if !self.is_on() {
             return;
@@ -56,7 +57,8 @@ impl TokenBucket {
         self.next_increment = Some(due + interval.saturating_mul(ticks));
     }
 
-    /// Time of the next increment, if `bytes` tokens are not there; `None` if they are, or if the limiter is off.
+    /// Returns the time of the next increment if fewer than `bytes` tokens are there. `None` if there are enough, or if
+    /// the limiter is off.
     pub(crate) fn wait_for(&self, bytes: u32) -> Option<Time> {
         if !self.is_on() || self.numtokens >= bytes {
             return None;
@@ -71,7 +73,8 @@ impl TokenBucket {
     }
 }
 
-/// *inctokens* for a rate in the thesis's Mbit of 2²⁰ bits of encoded bytes (formula 3.3); trap: headers are not counted.
+/// Returns the *inctokens* of a rate, in the thesis's Mbit of 2²⁰ bits of encoded bytes (formula 3.3). Headers are not
+/// counted.
 #[must_use]
 pub fn inctokens(bandwidth_mbit: u32) -> u32 {
     let tokens = u64::from(bandwidth_mbit) * 1024 * 1024 / (8 * 250);

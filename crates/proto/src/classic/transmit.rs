@@ -1,4 +1,4 @@
-//! Transmission in a classic connection: each owner in turn is asked for something to send.
+//! Transmission in a classic connection: polls each component in turn for a segment to send.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
@@ -11,11 +11,11 @@ use crate::path::ecn::Ecn;
 use crate::shared::{Data, Role, Transmit};
 use crate::state::State;
 
-/// Echo of an RST to a peer that has announced no state: zeros, which are none.
+/// Echo of an RST to a peer that has announced no state. Zeros are no valid state.
 const NO_STATE: StateWords = [0; 3];
 
 impl ClassicConnection {
-    /// Writes the next datagram to send at `now` into `out`; `None` if there is nothing to send before
+    /// Writes the next datagram to send at `now` into `out`. Returns `None` if nothing can be sent before
     /// [`next_timeout`](Self::next_timeout).
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
@@ -49,7 +49,7 @@ impl ClassicConnection {
 
     fn reset_segment(&mut self) -> Option<Segment> {
         self.reset.take()?;
-        // A peer which has announced no state yet cannot tell our RST from anyone's; it drops this one ([rst-1]).
+        // A peer that has announced no state yet cannot recognise our RST as genuine, so it drops this one ([rst-1]).
         let echo = self.handshake.peer_initial.map_or(NO_STATE, |peer| peer.words());
         Some(Segment::Reset { echo })
     }
@@ -64,7 +64,7 @@ impl ClassicConnection {
         let segment = match (&self.phase, self.handshake.role) {
             (Phase::SynSent, _) => Segment::Syn { initial },
             (Phase::SynReceived, _) => Segment::SynAck { initial },
-            // The initiator is open; the acceptor may not have heard so.
+            // The initiator is open, but the acceptor may not know it.
             (Phase::Open, Role::Initiator) => self.handshake_ack()?,
             (Phase::Open, Role::Acceptor) if owes_answer => Segment::SynAck { initial },
             (Phase::Open, Role::Acceptor) | (Phase::Closed(_), _) => return None,
@@ -108,7 +108,7 @@ impl ClassicConnection {
             return None;
         }
         self.last_keep_alive = now;
-        // Nothing else in the documents is without effect.
+        // A copy of this ACK is the only segment of the documents without a side effect.
         self.handshake_ack()
     }
 
@@ -128,7 +128,7 @@ impl ClassicConnection {
         self.may_send = data.is_some();
         self.was_idle = data.is_none();
         self.sender_asked_at = now;
-        // The last block may just have been cut: FIN follows at once.
+        // The last block may just have been formed, which fixes the end of the stream: FIN then follows immediately.
         if self.was_idle || !self.closing.is_started() {
             self.update_closing(now);
         }

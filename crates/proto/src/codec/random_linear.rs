@@ -1,4 +1,4 @@
-//! The codec of real connections: every byte is kept, coded and sent.
+//! The codec of real connections, which keeps, encodes and sends every byte.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder, DecoderError, Encoder, EncoderError};
@@ -8,7 +8,7 @@ use dfcp_fountain::raptor;
 use crate::codec::{BlockDecoder, Codec, Progress};
 use crate::spare::SpareBlocks;
 
-/// The codes of `spec/fountain-code.md`: random linear in the modern profile, and the thesis's in the classic one.
+/// The codes of `spec/fountain-code.md`: random linear in the modern profile, and the thesis's code in the classic one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomLinear;
 
@@ -26,7 +26,7 @@ impl Codec for RandomLinear {
         Encoder::new(kernel, shape, rows).map(Some)
     }
 
-    /// With memory from `spare`, of which it takes no more than a new decoder would take in the end.
+    /// Creates a decoder with memory from `spare`, at most as much as a new decoder would finally allocate.
     fn decoder(&self, kernel: Kernel, shape: BlockShape, spare: &SpareBlocks) -> Box<dyn BlockDecoder> {
         let memory = spare.take_or_new(shape.padded_bytes());
         match spare.take_decoder() {

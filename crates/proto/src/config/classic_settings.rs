@@ -2,7 +2,7 @@
 
 use dfcp_fountain::raptor::REDUNDANCY_DEFAULT_BYTES;
 
-/// Initial values of those parameters of table 3.2 that can be set, for a classic connection. *Window size* is
+/// Initial values of the settable parameters of table 3.2, for a classic connection. *Window size* is
 /// [`Config::window_blocks`](crate::Config::window_blocks).
 ///
 /// ```
@@ -18,23 +18,26 @@ use dfcp_fountain::raptor::REDUNDANCY_DEFAULT_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct ClassicSettings {
-    /// *Redundancy*: encoded bytes of a block from which the receiver tries to decode it. Default 66 740, 5 % more than a block.
+    /// *Redundancy*: encoded bytes received of a block before the receiver tries to decode it. Default 66 740, 5 % more
+    /// than a block.
     pub redundancy_bytes: u32,
-    /// *Coding*: encode every block (`true`), or repeat the first block's encoding (*offline encoding*, thesis §3.12.1), which
-    /// delivers the first block's bytes over and over: for measurements without the codec's cost.
+    /// *Coding*: `true` encodes every block. `false` repeats the encoding of the first block (*offline encoding*,
+    /// thesis §3.12.1), and so delivers the first block's bytes again and again: for measurements without the cost of
+    /// the codec.
     pub coding: bool,
-    /// *Decoding*: decode blocks (`true`), or only count their bytes and deliver zeros (thesis §3.12.1).
+    /// *Decoding*: `true` decodes blocks. `false` only counts their bytes and delivers zeros (thesis §3.12.1).
     pub decoding: bool,
-    /// *Maxtokens*: capacity of the token bucket, encoded bytes; 0, the default, is no bucket.
+    /// *Maxtokens*: capacity of the token bucket, encoded bytes. 0, the default, disables the bucket.
     pub maxtokens: u32,
-    /// *Numtokens*: tokens in the bucket at first. Default 0.
+    /// *Numtokens*: initial tokens in the bucket, bytes. Default 0.
     pub numtokens: u32,
-    /// *Inctokens*: tokens added per interval; 0, the default, is no bucket. [`inctokens`](crate::inctokens) has it for a rate.
+    /// *Inctokens*: tokens added per interval, bytes. 0, the default, disables the bucket.
+    /// [`inctokens`](crate::inctokens) computes it for a rate.
     pub inctokens: u32,
     /// *Inttokens*: ticks of 4 ms per interval. Default 1.
     pub inttokens: u32,
-    /// Goes on flooding a peer of which nothing is heard, as the documents' sender does, instead of one segment per 100 ms
-    /// (`spec/protocol.md` \[classic-7\]). For experiments alone: others on the path pay for it. Default off.
+    /// Keeps flooding a silent peer, as the documents' sender does, instead of sending one segment per 100 ms
+    /// (`spec/protocol.md` \[classic-7\]). For experiments only, since it harms other flows on the path. Default off.
     pub endless: bool,
 }
 

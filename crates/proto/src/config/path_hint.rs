@@ -1,9 +1,10 @@
-//! Rate and round trip of an earlier connection on the same path.
+//! Rate and RTT of an earlier connection on the same path.
 
 use std::time::Duration;
 
-/// Result of an automatic rate on a path. The next connection there starts at half of it for one round trip, if its
-/// handshake takes as long, and at its usual start as soon as its own first train shows less.
+/// Rate and RTT that an automatic rate has found on a path. If the next connection's handshake has a similar RTT, that
+/// connection starts at half of this rate until its first packet train is judged, about one round trip later. From then
+/// on it starts as usual.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -16,19 +17,19 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathHint {
-    /// Bits of IP packets per second: no more than was proven to be decoded in a second.
+    /// Rate, bits of IP packets per second: at most the rate that the peer has proven to decode over a second.
     pub rate_bps: u64,
-    /// The least round trip.
+    /// Minimum RTT.
     pub rtt: Duration,
 }
 
-/// Permitted difference of the handshake's round trip from the remembered one, as a share of the latter.
+/// Tolerance for the handshake's RTT, as a share of the remembered RTT.
 const RTT_PART: f64 = 0.25;
-/// Addition to that difference, for very short round trips.
+/// Added to the tolerance, for very short RTTs.
 const RTT_SLACK: Duration = Duration::from_millis(1);
 
 impl PathHint {
-    /// True if a path with this round trip may be the same.
+    /// Returns true if a path with this RTT may be the remembered one.
     pub(crate) fn matches(&self, rtt: Duration) -> bool {
         rtt.abs_diff(self.rtt) <= self.rtt.mul_f64(RTT_PART) + RTT_SLACK
     }

@@ -1,4 +1,4 @@
-//! A [`Config`] with one thing changed.
+//! Methods that change one setting of a [`Config`].
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ macro_rules! setters {
     };
 }
 
-/// Changes, each of which takes a configuration and returns it. What a value must be is checked by [`Config::validate`], and again
-/// where the configuration is used.
+/// Builder methods: each takes a configuration and returns it changed. Values are checked by [`Config::validate`], and
+/// again where the configuration is used.
 impl Config {
     setters! {
         with_security sets security: Security;
@@ -55,39 +55,41 @@ impl Config {
         danger_with_key_log sets danger_key_log: Option<KeyLog>;
     }
 
-    /// With windows of this number of blocks; see [`window_blocks`](Self::window_blocks).
+    /// Sets the size of the windows, blocks; see [`window_blocks`](Self::window_blocks).
     #[must_use]
     pub fn with_window_blocks(mut self, window_blocks: u32) -> Self {
         self.window_blocks = Some(window_blocks);
         self
     }
 
-    /// Waits no longer than this for a connection that is opened; see [`connect_timeout`](Self::connect_timeout).
+    /// Sets the time that an opening side waits for the handshake; see [`connect_timeout`](Self::connect_timeout).
     #[must_use]
     pub fn with_connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = Some(connect_timeout);
         self
     }
 
-    /// With a static key of this end, by which its peer knows it.
+    /// Sets the static key of this end, which identifies it to peers. Makes a plaintext configuration sealed.
     #[must_use]
     pub fn with_key(self, key: StaticKey) -> Self {
         self.with_credentials(|credentials| credentials.key = Some(key))
     }
 
-    /// With other permitted peers: a server's clients, or a client's server.
+    /// Sets the trusted peers: the clients of a server, or the server of a client. Makes a plaintext configuration
+    /// sealed.
     #[must_use]
     pub fn with_peer(self, peer: impl Into<PeerKey>) -> Self {
         self.with_credentials(|credentials| credentials.peer = peer.into())
     }
 
-    /// With other ciphers.
+    /// Sets the permitted ciphers. Makes a plaintext configuration sealed.
     #[must_use]
     pub fn with_ciphers(self, ciphers: Ciphers) -> Self {
         self.with_credentials(|credentials| credentials.ciphers = ciphers)
     }
 
-    /// An unsealed configuration becomes a sealed one: a key is named so that it is used.
+    /// Changes the credentials. A plaintext configuration becomes sealed, since credentials are useless without
+    /// sealing.
     fn with_credentials(mut self, change: impl FnOnce(&mut Credentials)) -> Self {
         let mut credentials = match self.security {
             Security::Sealed(credentials) => credentials,

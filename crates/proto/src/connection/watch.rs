@@ -1,4 +1,4 @@
-//! One connection that is watched. None of this is on the way of one that is not.
+//! Reports of a connection to its observer. Connections without an observer run none of this code.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::shared::Transmit;
 use crate::state::State;
 use crate::stats::{BreakerState, RatePhase, Stats};
 
-/// Observer of a connection, with the state that it was told last.
+/// Observer of a connection, with the state last reported to it.
 pub(crate) struct Watch {
     observer: Box<dyn ConnectionObserver>,
     began: Time,
@@ -31,7 +31,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// A change of which is told.
+/// Metrics that cause a report when they change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Metrics {
     rtt: Duration,
@@ -62,7 +62,7 @@ impl Metrics {
 }
 
 impl Watch {
-    /// Asks the observer of `config`, if there is one, about a connection which begins.
+    /// Offers a new connection to the observer of `config`. `None` if there is no observer, or if it declines.
     pub(crate) fn begin(now: Time, config: &Config, connection: &Inner, opened_here: bool) -> Option<Box<Self>> {
         let observer = config.observer.as_ref()?;
         let remote = connection.remote();
@@ -70,7 +70,7 @@ impl Watch {
         let initiator_id = if opened_here { local_id } else { peer_id };
         let beginning = Beginning { opened_here, profile: config.profile, remote, local_id, initiator_id };
         let observer = observer.begin(&beginning)?;
-        // Nothing but the address is known yet, so that everything else is told as news.
+        // Start with the address only, so that all other properties are reported as changes.
         let state = if opened_here { State::SynSent } else { State::SynReceived };
         let mut watch = Self { observer, began: now, state, remote, keys_told: false, metrics: Metrics::default() };
         watch.tell_changes(now, connection);
@@ -81,7 +81,8 @@ impl Watch {
         self.observer.on_event(now.since(self.began), event);
     }
 
-    /// A datagram of this length in bytes has come, which had this header, and was dropped for `why`, or taken.
+    /// Reports a received datagram of `bytes` bytes with this header. `why` is the reason for dropping it, `None` if it
+    /// was accepted.
     pub(crate) fn on_received(
         &mut self,
         now: Time,
@@ -94,20 +95,20 @@ impl Watch {
         match (why, datagram) {
             (Some(why), datagram) => self.tell(now, &Observed::DatagramDropped { datagram, bytes, why }),
             (None, Some(datagram)) => self.tell(now, &Observed::DatagramReceived(datagram)),
-            // Unreachable: every datagram that is taken has a header.
+            // Unreachable: every accepted datagram has a header.
             (None, None) => {}
         }
         self.tell_changes(now, connection);
         self.tell_metrics(now, connection);
     }
 
-    /// Tells changes and metrics that follow from the passing of time.
+    /// Reports changes and metrics after a timeout.
     pub(crate) fn on_timeout(&mut self, now: Time, connection: &Inner) {
         self.tell_changes(now, connection);
         self.tell_metrics(now, connection);
     }
 
-    /// The datagram in `out` was made, or none.
+    /// Reports the datagram that was written to `out`, if any.
     pub(crate) fn on_transmit(&mut self, now: Time, sent: Option<&Transmit>, out: &[u8], connection: &Inner) {
         if let Some(transmit) = sent
             && let Some(Ok(outline)) = out.get(..transmit.length).map(Outline::of)

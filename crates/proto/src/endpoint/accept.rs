@@ -11,25 +11,27 @@ use crate::limits;
 use crate::message;
 use crate::stream::recv;
 
-/// Use of cookies, by which an initiator must prove its address before anything is kept for it, at the price of one round trip.
+/// Use of cookies. A cookie makes initiators prove their address before the endpoint keeps any state for them, at the
+/// cost of one round trip.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{Accept, Config, Cookies, StaticKey};
 ///
 /// let mut accept = Accept::from(Config::server(StaticKey::from_seed(&[7; 32])));
-/// accept.cookies = Cookies::Always; // each caller proves its address first, for one round trip more
+/// accept.cookies = Cookies::Always; // each caller proves its address first, for one more round trip
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cookies {
-    /// While more than [`Accept::half_open_max`] others wait, or many first messages could not be read.
+    /// Cookies are required while at least [`Accept::half_open_max`] connections are half open (or a quarter of that
+    /// from one address), or while many first messages could not be read.
     #[default]
     UnderLoad,
     /// Every caller must return a cookie before its handshake is processed.
     Always,
 }
 
-/// Settings of a listening endpoint: the connections that it takes in, and their bounds.
+/// Settings of a listening endpoint: the connections that it accepts, and their limits.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -42,42 +44,47 @@ pub enum Cookies {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Accept {
-    /// Configuration of modern connections, encrypted or plaintext; `None` refuses them.
+    /// Configuration of modern connections, encrypted or plaintext. `None` refuses modern connections.
     pub modern: Option<Config>,
-    /// Configuration of classic connections, which have no security whatever; `None` refuses them, as does a program without the feature
-    /// `classic`.
+    /// Configuration of classic connections, which have no security at all. `None` refuses classic connections, as does
+    /// a build without the feature `classic`.
     #[cfg(feature = "classic")]
     pub classic: Option<Config>,
     /// Use of cookies. Encrypted connections only.
     pub cookies: Cookies,
-    /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default
-    /// and upper limit 256. One address ([`AddressPrefix`](crate::AddressPrefix)) gets a quarter of both.
+    /// Number of half-open connections from which on cookies are required. As many again may be half open with a
+    /// cookie. Default and upper limit 256. One address ([`AddressPrefix`](crate::AddressPrefix)) gets a quarter of
+    /// both.
     pub half_open_max: usize,
-    /// Connections in any state, at most. Default and upper limit 16 384.
+    /// Maximum number of connections in any state. Default and upper limit 16 384.
     pub connections_max: usize,
-    /// Connections accepted from one address ([`AddressPrefix`](crate::AddressPrefix)), at most. Default 256.
+    /// Maximum number of connections accepted from one address ([`AddressPrefix`](crate::AddressPrefix)). Default 256.
     pub connections_per_address_max: usize,
-    /// The key by which this endpoint proves, after a restart at the same port, that it has lost a session. Its peers then end within a
-    /// second, with [`PeerLostSession`](crate::ConnectionError::PeerLostSession), and need not wait for the idle timeout. It has to be kept
-    /// where only its owner can read it. `None`, the default, is a key of this endpoint's own that is gone with it: it serves sessions
-    /// which end here unheard.
+    /// Key with which this endpoint proves, after a restart at the same port, that it has lost a session. Peers then
+    /// end the session within a second, with [`PeerLostSession`](crate::ConnectionError::PeerLostSession), instead of
+    /// waiting for the idle timeout. Keep the key where only its owner can read it. `None`, the default, generates a
+    /// key that exists only as long as this endpoint: it covers sessions that end here without the peer's knowledge.
     ///
-    /// Endpoints that run at a time at one port, on hosts behind one load balancer for instance, must have different keys.
+    /// Endpoints that serve the same port at the same time, for instance behind one load balancer, must have different
+    /// keys.
     pub reset_key: Option<ResetKey>,
-    /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
-    /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB
-    /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, except
-    /// a quarter which only further reserves may take: no connection gets more of it than it leaves free. Peers which leave
-    /// their blocks unfinished can use it up, and then all that is left to the others is their reserve, which means one
-    /// block per round trip.
+    /// Memory for received blocks of all accepted connections that are undecoded or unread, bytes. Counts the memory
+    /// actually used, decoders included. Each connection reserves enough for one block of the largest kind (about 0.8
+    /// MB modern, 5 MB classic), and 144 KiB more if messages are permitted. A connection without such a reserve is not
+    /// accepted, so every accepted connection can always continue block by block.
+    ///
+    /// The memory beyond reserves is shared, except for a quarter that is kept for further reserves. No connection gets
+    /// more of the shared memory than it leaves free. Peers that leave their blocks unfinished can use up the shared
+    /// memory. The other connections then have only their reserves, which means one block per round trip.
     ///
     /// `None`, the default, is 1 GiB, or six times the largest `receive_memory_bytes` if that is more: enough for one
-    /// connection to use all of its own. The crate `dfcp` asks the system, and takes a quarter of what the process may use.
+    /// connection to use its full receive memory. The crate `dfcp` instead takes a quarter of the memory that the
+    /// process may use.
     pub memory_bytes_max: Option<u64>,
 }
 
 impl Default for Accept {
-    /// Takes in nothing.
+    /// Accepts no connections.
     fn default() -> Self {
         Self {
             modern: None,
@@ -94,7 +101,7 @@ impl Default for Accept {
 }
 
 impl From<Config> for Accept {
-    /// Takes in the configuration's own profile and refuses the other.
+    /// Accepts connections of the configuration's profile, and refuses the other profile.
     fn from(config: Config) -> Self {
         #[cfg(feature = "classic")]
         if config.profile == Profile::Classic {
@@ -105,10 +112,10 @@ impl From<Config> for Accept {
 }
 
 impl Accept {
-    /// Checks that the values make sense together.
+    /// Checks all values, and that they fit together.
     ///
     /// # Errors
-    /// The first setting that does not.
+    /// The first setting that is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         for config in self.configs() {
             config.validate()?;
@@ -130,7 +137,7 @@ impl Accept {
         Ok(())
     }
 
-    /// Configuration of the connections of one profile that it takes in.
+    /// Returns the configuration for connections of one profile. `None` if that profile is refused.
     #[must_use]
     pub fn of_profile(&self, profile: Profile) -> Option<&Config> {
         match profile {
@@ -142,7 +149,7 @@ impl Accept {
         }
     }
 
-    /// The configurations of all profiles that it takes in, to be changed.
+    /// Returns the configurations of all accepted profiles, for changing them.
     pub fn configs_mut(&mut self) -> impl Iterator<Item = &mut Config> {
         #[cfg(feature = "classic")]
         let configs = [&mut self.modern, &mut self.classic];
@@ -155,7 +162,7 @@ impl Accept {
         [Profile::Modern, Profile::Classic].into_iter().filter_map(|profile| self.of_profile(profile))
     }
 
-    /// [`memory_bytes_max`](Self::memory_bytes_max), or its default.
+    /// Returns [`memory_bytes_max`](Self::memory_bytes_max), or its default.
     pub(super) fn memory_budget_bytes(&self) -> u64 {
         self.memory_bytes_max.unwrap_or_else(|| {
             let largest = self.configs().map(|config| config.receive_memory_bytes).max().unwrap_or_default();
@@ -163,20 +170,20 @@ impl Accept {
         })
     }
 
-    /// Connections that there can be at once: each has its reserve.
+    /// Returns the maximum number of simultaneous connections, limited by their memory reserves.
     pub(super) fn connections_bound(&self) -> usize {
         let least = self.configs().map(reserve_bytes).min().unwrap_or(u64::MAX);
         let reserves = usize::try_from(self.memory_budget_bytes() / least).unwrap_or(usize::MAX);
         self.connections_max.min(reserves)
     }
 
-    /// Bytes which accepted connections take at the most besides received blocks and what is written to them.
+    /// Maximum memory of accepted connections, bytes, without received blocks and written data.
     pub(super) fn fixed_bytes(&self) -> u64 {
         self.connections_bound() as u64 * limits::CONNECTION_BYTES_MAX
     }
 
-    /// Bytes which accepted connections take at the most if the application fills all of their buffers, and
-    /// nothing is ever acknowledged.
+    /// Maximum memory for written data of accepted connections, bytes: the application fills all buffers, and nothing
+    /// is ever acknowledged.
     pub(super) fn send_memory_bytes(&self) -> u64 {
         let one = |config: &Config| {
             let fixed = match config.profile {
@@ -197,8 +204,8 @@ impl Accept {
     }
 }
 
-/// Memory that a connection of this configuration needs to receive any one block, and to know of messages which of them have come: what it
-/// reserves of its endpoint's.
+/// Returns the memory that a connection of this configuration reserves from its endpoint, bytes: enough to receive any
+/// one block, and to remember the ids of received messages.
 pub(super) fn reserve_bytes(config: &Config) -> u64 {
     #[cfg(feature = "classic")]
     if config.profile == Profile::Classic {

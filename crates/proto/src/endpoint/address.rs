@@ -1,10 +1,10 @@
-//! Addresses in few bytes.
+//! Compact storage of socket addresses.
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use dfcp_secure::{AddressPrefix, address_bytes};
 
-/// A [`SocketAddr`] in fewer bytes: cookie form, scope, and whether it is IPv4's.
+/// A [`SocketAddr`] in 23 bytes: the form used for cookies, the scope, and a flag for IPv4.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     bytes: [u8; 18],

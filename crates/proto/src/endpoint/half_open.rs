@@ -1,5 +1,5 @@
-//! Sealed connections whose initiator has yet to prove itself: what is kept of them is little and bounded, and past a
-//! threshold nothing at all (`spec/security.md`, [trust-1] and §5).
+//! Sealed connections whose initiator has not proven itself. Their state is small and bounded; above a threshold, no
+//! state is kept at all (`spec/security.md`, [trust-1] and §5).
 
 mod first;
 
@@ -22,44 +22,44 @@ use rand_chacha::rand_core::Rng;
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::Address;
-use crate::endpoint::rate_limit::RateLimit;
+use crate::endpoint::rate_limit::{RateLimit, share_of};
 use crate::endpoint::refused::{RefusedMessages, Verdict};
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
 use crate::session::handshake::is_permitted;
 use crate::session::{Proven, Session};
 
-/// A sealed SYN which has come.
+/// A received sealed SYN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syn<'a> {
     pub(super) remote: SocketAddr,
-    /// Of the datagram.
+    /// Length of the datagram, bytes.
     pub(super) bytes: usize,
     pub(super) options: Option<SynOptions>,
-    /// The options as they came.
+    /// The encoded options, as received.
     pub(super) option_bytes: &'a [u8],
-    /// The segment's number.
+    /// Sequence number of the segment.
     pub(super) number: u32,
     pub(super) initiator_id: u32,
-    /// The id of the first message's pattern.
+    /// Id of the first message's Noise pattern.
     pub(super) pattern: u8,
     pub(super) message: &'a [u8],
     pub(super) cookie: Option<&'a [u8]>,
 }
 
-/// An initiator which has proven itself.
+/// The session of an initiator that has proven itself.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) session: Box<Session>,
-    /// The datagram is the connection's first, and has yet to be handed to it.
+    /// The current datagram belongs to the session, and has yet to be passed to it.
     pub(super) has_datagram: bool,
 }
 
 #[derive(Debug)]
 enum Waits {
-    /// For the third message.
+    /// Waits for the third message.
     Third(dfcp_secure::HalfOpen),
-    /// For a datagram that opens; `None` once it has come.
+    /// Waits for a datagram that decrypts. `None` once it has arrived.
     Datagram(Option<Box<Established>>),
 }
 
@@ -77,7 +77,7 @@ struct HalfOpen {
     remote: Address,
     initiator_id: u32,
     waits: Waits,
-    /// The SYNACK's payload: copies of it are the same to the byte.
+    /// Payload of the SYNACK. All copies of the SYNACK have this payload.
     answer: Box<[u8]>,
     answers: u16,
     answered_at: Time,
@@ -85,15 +85,15 @@ struct HalfOpen {
     symbol_size: u16,
     features: Features,
     cipher: Cipher,
-    /// Proofs that failed.
+    /// Number of failed proofs.
     failures: u8,
-    /// Bytes that this takes, as counted when it was made.
+    /// Memory of this entry, bytes, as counted when it was created.
     bytes: u16,
-    /// Time after the first answer from which the next proof is checked; [`limits::HALF_OPEN_TIMEOUT`] at the most.
+    /// Time after the first answer when the next proof may be checked, at most [`limits::HALF_OPEN_TIMEOUT`].
     retry_after_us: u32,
 }
 
-/// All of an endpoint's.
+/// All sealed half-open connections of an endpoint.
 #[derive(Debug)]
 pub(super) struct HalfOpens {
     keys: ResponderKeys,
@@ -102,17 +102,17 @@ pub(super) struct HalfOpens {
     cookies: Cookies,
     without_cookie_max: usize,
     table: BTreeMap<u32, Box<HalfOpen>>,
-    /// Oldest first; all wait equally long.
+    /// Ids in the order of arrival. All entries have the same timeout, so the first one expires first.
     queue: VecDeque<u32>,
     retries: RateLimit,
-    /// Of those which have shown a cookie.
+    /// Limits first messages of initiators that have shown a cookie.
     first_messages: RateLimit,
     refused: RefusedMessages,
     memory_bytes: usize,
     cookies_sent: u64,
     proofs_failed: u64,
     first_messages_computed: u64,
-    /// First messages computed on in vain, in this time step of cookies.
+    /// Cookie time step, and the number of first messages computed without success in that step.
     failed: (u64, u32),
 }
 
@@ -127,7 +127,8 @@ impl HalfOpens {
         let (mut key_seed, mut jar_seed) = ([0; 32], [0; 32]);
         random.fill_bytes(&mut key_seed);
         random.fill_bytes(&mut jar_seed);
-        // An end that accepts no static key shows none of its own: a first message which asks for it is refused at once.
+        // Without trusted static keys this end has no static key either, so a first message that needs one is refused
+        // immediately.
         let own = (!matches!(credentials.peer, PeerKey::Undecided))
             .then(|| credentials.key.clone().unwrap_or_else(|| StaticKey::from_seed(&key_seed)));
         Self {
@@ -157,7 +158,7 @@ impl HalfOpens {
         self.memory_bytes
     }
 
-    /// Bytes that all of them can take, with the table of refused messages.
+    /// Maximum memory of all half-open connections and of the table of refused messages, bytes.
     pub(super) fn memory_bytes_max(&self) -> usize {
         2 * self.without_cookie_max * limits::HALF_OPEN_BYTES_MAX + RefusedMessages::BYTES
     }
@@ -178,10 +179,10 @@ impl HalfOpens {
         self.table.contains_key(&local_id)
     }
 
-    /// Forgets those which have waited too long.
+    /// Removes entries that have timed out.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some(&id) = self.queue.front() {
-            // Those which have proven themselves left their places behind.
+            // Ids of removed entries stay in the queue until they reach its front.
             if self.table.get(&id).is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_TIMEOUT) {
                 return;
             }
@@ -194,21 +195,37 @@ impl HalfOpens {
         self.table.len() >= 2 * self.without_cookie_max
     }
 
-    /// True if there is room, or the oldest is old enough to make it.
-    fn can_make_room(&self, now: Time) -> bool {
-        let oldest = self.queue.iter().find_map(|id| self.table.get(id));
-        !self.is_full() || oldest.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
+    /// Returns true if there is room for one more entry of this address, or if the entry to be displaced is old enough.
+    fn can_make_room(&self, now: Time, remote: SocketAddr) -> bool {
+        let displaced = self.displaced_by(remote).and_then(|id| self.table.get(&id));
+        displaced.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
     }
 
-    /// Forgets the oldest if there is no room otherwise.
-    fn make_room(&mut self) {
-        while self.is_full() {
-            let Some(id) = self.queue.pop_front() else { return };
+    /// Returns the entry that one more entry of this address displaces: the oldest entry of the address if its share is
+    /// used up, otherwise the oldest entry of a full table. `None` if there is room.
+    fn displaced_by(&self, remote: SocketAddr) -> Option<u32> {
+        let prefix = AddressPrefix::from(remote);
+        let oldest = |of: &dyn Fn(&HalfOpen) -> bool| {
+            self.queue.iter().copied().find(|id| self.table.get(id).is_some_and(|it| of(it)))
+        };
+        if self.places(remote) >= share_of(2 * self.without_cookie_max) {
+            oldest(&|it| AddressPrefix::from(it.remote) == prefix)
+        } else if self.is_full() {
+            oldest(&|_| true)
+        } else {
+            None
+        }
+    }
+
+    /// Removes the entry that one more entry of this address displaces, if any.
+    fn make_room(&mut self, remote: SocketAddr) {
+        if let Some(id) = self.displaced_by(remote) {
             self.remove(id);
         }
     }
 
-    /// Places which this address has. Counted when it asks for one more, which costs a handshake's computation anyway.
+    /// Returns the number of entries of this address. Counting is linear, but precedes a handshake computation that
+    /// costs more.
     fn places(&self, remote: SocketAddr) -> usize {
         let prefix = AddressPrefix::from(remote);
         self.table.values().filter(|half_open| AddressPrefix::from(half_open.remote) == prefix).count()
@@ -220,7 +237,7 @@ impl HalfOpens {
         Some(half_open)
     }
 
-    /// Takes a datagram for the half-open connection `id`. `None` unless it is the proof that was awaited
+    /// Processes a datagram for the half-open connection `id`. Returns `None` unless the datagram is the expected proof
     /// (\[open-33\]).
     pub(super) fn take_proof(
         &mut self,
@@ -234,7 +251,8 @@ impl HalfOpens {
         let credentials = config.credentials()?;
         let half_open = self.table.get_mut(&id)?;
         let (prefix, is_retry) = (AddressPrefix::from(half_open.remote), half_open.failures > 0);
-        // The first proof of each is always checked, whatever others do: only after a false one is there a wait.
+        // The first proof of each entry is always checked, whatever other addresses do. Only a false proof causes a
+        // wait.
         if now < half_open.retry_at() || (is_retry && !self.retries.permits(now, prefix)) {
             return None;
         }
@@ -277,13 +295,13 @@ impl HalfOpens {
 }
 
 impl HalfOpen {
-    /// A copy of the SYN: answered with a copy of the SYNACK (\[open-31\]).
+    /// Answers a copy of the SYN with a copy of the SYNACK (\[open-31\]).
     fn answer_again(&mut self, syn: &Syn<'_>, out: &mut DatagramBuffer) -> Verdict {
         self.answers = self.answers.saturating_add(1);
         write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)
     }
 
-    /// Notes a failed proof: the next one is checked a little later.
+    /// Records a failed proof, and delays the check of the next one.
     fn fail(&mut self, now: Time) {
         let wait = limits::PROOF_RETRY_MIN * (1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
@@ -296,15 +314,15 @@ impl HalfOpen {
     }
 }
 
-/// A datagram, as the proof that a half-open connection waits for.
+/// The result of checking a datagram as a proof.
 enum Proof {
-    /// Something else.
+    /// The datagram is no proof.
     None,
-    /// A forgery, or damaged.
+    /// The datagram is forged or damaged.
     Failed,
-    /// The third message.
+    /// The valid third message.
     Message(Established),
-    /// A sealed datagram that opens.
+    /// A sealed datagram that decrypts.
     Datagram,
 }
 
@@ -326,7 +344,8 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
 fn opens(established: &Established, (cipher, features): (Cipher, Features), header: &Sealed, datagram: &[u8]) -> Proof {
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
-    // The first datagrams are of the first epoch. What is no segment proves nothing, although it is authentic: it must change nothing.
+    // First datagrams belong to the first epoch. An authentic datagram without a valid segment must not change
+    // anything, so it is no proof.
     let is_segment = || header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment, features));
     if header.epoch() != KeyEpoch::of(0) || !is_segment() {
         return Proof::None;
@@ -334,7 +353,7 @@ fn opens(established: &Established, (cipher, features): (Cipher, Features), head
     if established.opens(cipher, header.number().into(), head, sealed) { Proof::Datagram } else { Proof::Failed }
 }
 
-/// Writes a SYNACK, unless it would be longer than what it answers.
+/// Writes a SYNACK, unless it would be longer than the SYN that it answers.
 fn write_synack(syn: &Syn<'_>, initiator_id: u32, number: u32, payload: &[u8], out: &mut DatagramBuffer) -> Verdict {
     match encode_synack(initiator_id, number, payload, out) {
         Ok(length) if length <= syn.bytes => Verdict::Answer(length),

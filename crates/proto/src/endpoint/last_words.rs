@@ -1,4 +1,4 @@
-//! RSTs of sessions that have ended here, for peers that have missed them (`spec/protocol.md` \[rst-10\]).
+//! RSTs of sessions that have ended here, kept for peers that have missed them (`spec/protocol.md` \[rst-10\]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,17 +9,18 @@ use crate::endpoint::rate_limit::RateLimit;
 use crate::limits;
 use crate::session::closed::LastWords;
 
-/// The last words of sessions which this endpoint has forgotten, by the ids that their peers write. The oldest make room.
+/// RSTs of sessions that this endpoint has already forgotten, by the connection id in the peer's datagrams. The oldest
+/// entry makes room for a new one.
 #[derive(Debug)]
 pub(super) struct KeptWords {
     by_id: BTreeMap<u32, LastWords>,
-    /// Expiry time and id of each entry of `by_id`, the earliest first.
+    /// Expiry time and id of each entry of `by_id`, earliest first.
     kept_until: VecDeque<(Time, u32)>,
     limit: RateLimit,
 }
 
 impl KeptWords {
-    /// Bytes which they take at the most.
+    /// Maximum memory of all entries, bytes.
     pub(super) const BYTES_MAX: usize = limits::LAST_WORDS_MAX * limits::LAST_WORDS_PLACE_BYTES;
 
     pub(super) fn new() -> Self {
@@ -27,11 +28,11 @@ impl KeptWords {
         Self { by_id: BTreeMap::new(), kept_until: VecDeque::new(), limit }
     }
 
-    /// Keeps those of the session which was known by `id`.
+    /// Keeps the RST of the session with local id `id`.
     pub(super) fn keep(&mut self, now: Time, id: u32, words: LastWords) {
         self.expire(now);
         if self.by_id.insert(id, words).is_some() {
-            // An id is drawn again once in four thousand millions.
+            // Rare: ids are random 32-bit numbers.
             self.kept_until.retain(|&(_, kept)| kept != id);
         }
         self.kept_until.push_back((now + limits::LAST_WORDS_KEPT, id));
@@ -40,8 +41,8 @@ impl KeptWords {
         }
     }
 
-    /// Writes those of session `id` into `reply`, for a datagram of `bytes` that has come for it. Returns their length, which is less than
-    /// the datagram's: so two ends that have both forgotten a session are silent soon.
+    /// Writes the RST of session `id` into `reply`, to answer a datagram of `bytes` bytes. Returns the length of the
+    /// RST. It is always less than `bytes`, so two ends that have both forgotten a session soon fall silent.
     pub(super) fn answer(
         &mut self,
         now: Time,
@@ -108,25 +109,25 @@ mod tests {
         assert!(kept.by_id.is_empty() && kept.kept_until.is_empty());
     }
 
-    /// Peers that open and break off sessions without end displace the oldest words, and take no more memory than that.
+    /// Peers that open and break off endless sessions displace the oldest entries, and use bounded memory.
     #[test]
     fn any_number_of_ended_sessions_takes_bounded_memory() {
         let mut kept = KeptWords::new();
         let count = 10 * limits::LAST_WORDS_MAX as u32;
         for id in 0..count {
             kept.keep(Time::from_s(1) + Duration::from_micros(id.into()), id, words(1));
-            // The same id again makes the older words forgotten.
+            // The same id again replaces the older RST.
             kept.keep(Time::from_s(1) + Duration::from_micros(id.into()), id, words(2));
         }
         assert_eq!((kept.by_id.len(), kept.kept_until.len()), (limits::LAST_WORDS_MAX, limits::LAST_WORDS_MAX));
-        // The tree's nodes are half empty at worst, and the queue's room doubles.
+        // Worst case: the tree's nodes are half empty, and the queue's capacity has just doubled.
         let places = 2 * (size_of::<(u32, LastWords)>() + size_of::<(Time, u32)>());
         assert!(places + limits::LAST_WORDS_BYTES_MAX <= limits::LAST_WORDS_PLACE_BYTES, "{places}");
         assert_eq!(answer(&mut kept, Time::from_s(2), count - 1, 100), Some(vec![2; 40]));
         assert_eq!(answer(&mut kept, Time::from_s(2), 0, 100), None);
     }
 
-    /// Somebody who has seen an id, and writes any address as its own, draws from here less than it sends, and not often.
+    /// An attacker that has seen an id, and forges source addresses, draws fewer bytes than it sends, and few answers.
     #[test]
     fn a_flood_draws_few_answers() {
         let mut kept = KeptWords::new();

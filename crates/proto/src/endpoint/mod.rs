@@ -1,4 +1,4 @@
-//! One socket's connections: which datagram belongs to which, and which peers are accepted.
+//! The connections of one socket: routes datagrams to them, and accepts peers.
 
 mod accept;
 mod address;
@@ -41,52 +41,52 @@ use crate::spare::SpareBlocks;
 pub use accept::{Accept, Cookies};
 pub use stats::EndpointStats;
 
-/// Names a connection of an endpoint. Reused after [`Endpoint::forget`].
+/// Identifies a connection of an endpoint. Reused after [`Endpoint::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(usize);
 
 impl Handle {
-    /// A small number, for tables.
+    /// A small number, usable as a table index.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// The destination of a datagram.
+/// The destination of a received datagram.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Routed {
-    /// To this connection: hand it to its [`Connection::handle_datagram`], as coming from this address.
+    /// The datagram is for this connection: pass it to [`Connection::handle_datagram`], with this source address.
     Connection(Handle, SocketAddr),
-    /// It opened this connection and has been taken in.
+    /// The datagram has opened this connection, which has already processed it.
     Opened(Handle, Connection),
-    /// It wants the answer which has been written into the reply buffer, of this length.
+    /// An answer of this length, bytes, is in the reply buffer and must be sent to the datagram's source.
     Reply(usize),
-    /// Nowhere.
+    /// The datagram was dropped.
     Dropped,
 }
 
-/// Why a connection could not be opened.
+/// The reason why a connection could not be opened.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] crate::error::ConfigError),
-    /// The endpoint is full.
+    /// The endpoint already has the maximum number of connections.
     #[error("this endpoint already has {} connections", limits::CONNECTIONS_MAX)]
     TooManyConnections,
 }
 
-/// The way in which a connection has come in.
+/// The way in which a connection was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
-    /// It was opened here.
+    /// Opened by this end.
     Connecting,
-    /// Its SYN was answered.
+    /// Accepted by answering a plaintext SYN.
     HalfOpen,
-    /// Its initiator has proven itself.
+    /// Accepted after its initiator has proven itself.
     Proven,
 }
 
@@ -94,23 +94,23 @@ enum Entered {
 struct Entry {
     remote: SocketAddr,
     ports: Ports,
-    /// The id that modern segments to this end carry; `None` in classic, which is known by its ports.
+    /// Connection id in modern segments to this end. `None` for classic connections, which their ports identify.
     local_id: Option<u32>,
-    /// The id which the initiator chose, by which copies of its SYN are known (\[open-4\]).
+    /// Connection id chosen by the initiator, which identifies copies of its SYN (\[open-4\]).
     syn_id: Option<u32>,
     half_open: bool,
     connecting: bool,
     accepted: bool,
 }
 
-/// Routes datagrams to connections, and opens new ones. The connections themselves belong to the caller.
+/// Routes datagrams to connections, and opens new connections. The caller owns the connections themselves.
 #[derive(Debug)]
 pub struct Endpoint {
     local_port: u16,
-    /// The socket sees every datagram of the host's, and the ports are the header's.
+    /// The socket receives every DFCP datagram of the host, and ports are those in DFCP's header.
     raw_ip: bool,
     accept: Option<Accept>,
-    /// The configurations in `accept`, which the connections share.
+    /// The configurations in `accept`, shared by connections.
     modern: Option<Arc<Config>>,
     classic: Option<Arc<Config>>,
     random: ChaCha20Rng,
@@ -118,26 +118,26 @@ pub struct Endpoint {
     by_id: BTreeMap<u32, Handle>,
     by_ports: BTreeMap<(SocketAddr, Ports), Handle>,
     by_syn: BTreeMap<(SocketAddr, u32), Handle>,
-    /// Without seals.
+    /// Number of plaintext half-open connections.
     half_open: usize,
-    /// Sealed ones, if such are accepted.
+    /// Sealed half-open connections, if sealed connections are accepted.
     half_opens: Option<HalfOpens>,
-    /// Connections accepted, by the address which opened them.
+    /// Number of accepted connections by the address that opened them.
     per_address: BTreeMap<AddressPrefix, usize>,
-    /// Memory that the blocks of accepted connections take.
+    /// Memory budget for received blocks of accepted connections.
     memory: Arc<MemoryBudget>,
-    /// The memory of blocks which are done with.
+    /// Memory of finished blocks, for reuse.
     spare: SpareBlocks,
     refused: u64,
     resets: StatelessResets,
     kept_words: KeptWords,
-    /// Rates and round trips that connections opened here have found.
+    /// Path hints from connections that were opened here.
     paths: PathMemory,
 }
 
 impl Endpoint {
-    /// An endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use. Without
-    /// [`Accept::reset_key`] the endpoint can prove that it has lost a session as long as it exists itself.
+    /// Creates an endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use.
+    /// Without [`Accept::reset_key`], the endpoint can prove only during its own lifetime that it has lost a session.
     #[must_use]
     pub fn new(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
         let mut random = ChaCha20Rng::from_seed(seed);
@@ -174,9 +174,10 @@ impl Endpoint {
         }
     }
 
-    /// An endpoint on a raw IP socket, to which the host gives every datagram of the protocol number, those for other
-    /// endpoints and, over loopback, its own included (`spec/wire-format.md` §6). Ports are those of DFCP's header: the
-    /// `remote` of [`handle_datagram`](Self::handle_datagram) needs none. What is not for `local_port` gets no answer.
+    /// Creates an endpoint on a raw IP socket. The host passes every datagram of the protocol number to this socket:
+    /// also those for other endpoints and, over loopback, its own (`spec/wire-format.md` §6). Ports are those in DFCP's
+    /// header, so the `remote` of [`handle_datagram`](Self::handle_datagram) needs no port. Datagrams for ports other
+    /// than `local_port` get no answer.
     #[must_use]
     pub fn on_raw_ip(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
         Self { raw_ip: true, ..Self::new(local_port, accept, seed) }
@@ -185,7 +186,7 @@ impl Endpoint {
     /// Opens a connection to `remote`.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the endpoint is full.
+    /// If the configuration is invalid, or the endpoint is full.
     pub fn connect(
         &mut self,
         now: Time,
@@ -212,8 +213,9 @@ impl Endpoint {
         Ok((handle, connection))
     }
 
-    /// A local port which no other connection to `remote` uses. Over UDP it only tells classic connections apart. Over
-    /// raw IP it is never the remote one: to a peer on this host, our own segments would come back as the peer's.
+    /// Returns a local port that no other connection to `remote` uses. Over UDP it only distinguishes classic
+    /// connections. Over raw IP it always differs from the remote port: otherwise a connection to this host would
+    /// receive its own segments as the peer's.
     fn free_port(&mut self, remote: SocketAddr) -> u16 {
         let taken = |port: u16| {
             (self.raw_ip && port == remote.port())
@@ -255,7 +257,7 @@ impl Endpoint {
         handle
     }
 
-    /// Finds out where a datagram from `remote` belongs (`spec/protocol.md` \[state-3\]). An answer which needs no
+    /// Finds the destination of a datagram from `remote` (`spec/protocol.md` \[state-3\]). An answer that needs no
     /// connection is written into `reply`, which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
         if let Some(&handle) = Unverified::connection_id(datagram).and_then(|id| self.by_id.get(&id)) {
@@ -331,7 +333,8 @@ impl Endpoint {
         self.handle_unsealed_syn(now, remote, ports, &syn, datagram.len(), reply)
     }
 
-    /// The source of a datagram with ports, and its ports as we see them: over raw IP the address has none.
+    /// Returns the source address of a datagram, and its ports from our side. Over raw IP, the source port comes from
+    /// DFCP's header.
     fn addresses(&self, mut remote: SocketAddr, ports: dfcp_wire::Ports) -> (SocketAddr, Ports) {
         if self.raw_ip {
             remote.set_port(ports.source);
@@ -339,12 +342,13 @@ impl Endpoint {
         (remote, Ports::of_received(ports))
     }
 
-    /// True for a SYN to another port of this host: over raw IP, the socket sees these too.
+    /// Returns true for a SYN to another port of this host. Raw IP sockets receive such SYNs, too.
     fn is_for_others(&self, ports: Ports) -> bool {
         self.raw_ip && self.accept.is_some() && ports.local != self.local_port
     }
 
-    /// The source of a datagram of the connection's: over raw IP only the address is its own.
+    /// Returns the source address of a connection's datagram. Over raw IP the port is that of the connection, as the
+    /// datagram's address has none.
     fn path_of(&self, handle: Handle, mut remote: SocketAddr) -> SocketAddr {
         if self.raw_ip
             && let Some(entry) = self.entries.get(handle.0)
@@ -354,7 +358,7 @@ impl Endpoint {
         remote
     }
 
-    /// True if one more connection may be accepted from `remote`.
+    /// Returns true if one more connection from `remote` may be accepted.
     fn has_room(&self, remote: SocketAddr) -> bool {
         let Some(accept) = &self.accept else { return false };
         let from_there = self.per_address.get(&remote.into()).copied().unwrap_or_default();
@@ -385,13 +389,13 @@ impl Endpoint {
         }
         let config = match syn {
             UnsealedSyn::Classic { .. } => self.classic.clone(),
-            // An endpoint that accepts sealed connections accepts no others ([open-1]).
+            // An endpoint that accepts sealed connections accepts no plaintext ones ([open-1]).
             UnsealedSyn::Modern { .. } => self.modern.clone().filter(|config| config.credentials().is_none()),
         };
         let Some(config) = config else { return self.refuse_unsealed(ports, syn, reply) };
         let reserve = reserve_bytes(&config);
         let unproven_max = self.memory.bytes_max() / limits::HALF_OPEN_MEMORY_SHARE;
-        // Nobody has proven anything yet: SYNs from nowhere must not take all the memory there is.
+        // Half-open peers have proven nothing: SYNs with forged addresses must not take all memory.
         let fits = self.half_open == 0 || (self.half_open as u64 + 1).saturating_mul(reserve) <= unproven_max;
         let has_room = fits && self.half_open < limits::HALF_OPEN_MAX && self.has_room(remote);
         let Some(reservation) = has_room.then(|| MemoryReservation::open(&self.memory, reserve)).flatten() else {
@@ -413,7 +417,7 @@ impl Endpoint {
         Routed::Opened(handle, connection)
     }
 
-    /// Without a listener, a SYN from a host that we are calling is a simultaneous open.
+    /// Without a listener, a SYN from a host that we are calling is a simultaneous open. Returns the connection.
     fn simultaneous(&mut self, remote: SocketAddr, ports: Ports, syn_id: Option<u32>) -> Option<Handle> {
         let raw_ip = self.raw_ip;
         let (index, _) = self.entries.iter().find(|(_, entry)| {
@@ -430,8 +434,8 @@ impl Endpoint {
         Some(Handle(index))
     }
 
-    /// Answers by an RST which the initiator can trust: it names the id, or echoes the state, which only the SYN told
-    /// (`spec/protocol.md` \[open-3\]).
+    /// Refuses a SYN by an RST that the initiator can trust: it contains the initiator's connection id or generator
+    /// state, which only the SYN contained (`spec/protocol.md` \[open-3\]).
     fn refuse_unsealed(&mut self, ports: Ports, syn: &UnsealedSyn<'_>, reply: &mut [u8]) -> Routed {
         let initial = match syn {
             UnsealedSyn::Classic { initial } => *initial,
@@ -445,7 +449,7 @@ impl Endpoint {
         Routed::Reply(reset.begin(ports.outgoing(), out).finish())
     }
 
-    /// Answers a modern SYN by an RST.
+    /// Refuses a modern SYN by an RST.
     fn refuse(&mut self, initiator_id: u32, reason: ResetReason, reply: &mut [u8]) -> Routed {
         self.refused += 1;
         let Some(out) = reply.first_chunk_mut() else { return Routed::Dropped };
@@ -453,7 +457,7 @@ impl Endpoint {
         Routed::Reply(reset.begin_clear(Address::Connection(initiator_id), 0, out).finish())
     }
 
-    /// The connection's handshake is done: it no longer counts as half open.
+    /// Call this when a connection's handshake is complete: it no longer counts as half open.
     pub fn established(&mut self, handle: Handle) {
         if let Some(entry) = self.entries.get_mut(handle.0) {
             self.half_open -= usize::from(std::mem::take(&mut entry.half_open));
@@ -461,24 +465,24 @@ impl Endpoint {
         }
     }
 
-    /// Remembers what a connection which is over, [`Connection::path_hint`], has found of its path: the next one that is opened to the same
-    /// host begins with it (\[auto-12\]). To be called before [`forget`](Self::forget). Hints of accepted connections are not kept: anybody
-    /// can call.
+    /// Remembers the path hint of a closed connection ([`Connection::path_hint`]), from which the next connection to
+    /// the same host starts (\[auto-12\]). Must be called before [`forget`](Self::forget). Hints of accepted
+    /// connections are ignored, since anybody can open such connections.
     pub fn remember_path(&mut self, now: Time, handle: Handle, hint: PathHint) {
         if let Some(entry) = self.entries.get(handle.0).filter(|entry| !entry.accepted) {
             self.paths.remember(now, entry.remote.ip(), hint);
         }
     }
 
-    /// Keeps what a connection that is over has told its peer last, [`Connection::last_words`]: a peer that has missed it and goes on sending
-    /// hears it again (\[rst-10\]). To be called before [`forget`](Self::forget).
+    /// Keeps the RST of a closed connection ([`Connection::last_words`]), to repeat it to a peer that has missed it and
+    /// goes on sending (\[rst-10\]). Must be called before [`forget`](Self::forget).
     pub fn keep_last_words(&mut self, now: Time, handle: Handle, words: LastWords) {
         if let Some(id) = self.entries.get(handle.0).and_then(|entry| entry.local_id) {
             self.kept_words.keep(now, id, words);
         }
     }
 
-    /// The connection is over and its handle may be reused.
+    /// Forgets a closed connection. Its handle may be reused.
     pub fn forget(&mut self, handle: Handle) {
         let Some(entry) = self.entries.try_remove(handle.0) else { return };
         self.half_open -= usize::from(entry.half_open);
@@ -500,19 +504,19 @@ impl Endpoint {
         }
     }
 
-    /// The address to which the connection's datagrams go.
+    /// The peer's address when the connection was created. `None` for an unknown handle.
     #[must_use]
     pub fn remote(&self, handle: Handle) -> Option<SocketAddr> {
         self.entries.get(handle.0).map(|entry| entry.remote)
     }
 
-    /// Connections in any state.
+    /// Number of connections in any state.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there is no connection in any state.
+    /// Returns true if there is no connection in any state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,5 +1,5 @@
-//! A limit on the computations in vain that strangers may cause an acceptor: all of them together, and each address
-//! (`spec/protocol.md`, [open-38] and [open-39]).
+//! A limit on the cost that strangers may cause to an endpoint, in total and per address: failed handshake computations
+//! (`spec/protocol.md`, [open-38] and [open-39]), and repeated or stateless RSTs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use dfcp_time::Time;
 use crate::limits;
 use crate::shared::bucket::Bucket;
 
-/// A token bucket for all, and one for each address that has failed recently, with an address's share of rate and burst.
-/// Only failures take tokens.
+/// A token bucket for all addresses together, and one for each recently charged address, with an address's share of
+/// rate and burst. Checking takes no token; the caller charges the events that count.
 #[derive(Debug)]
 pub(super) struct RateLimit {
-    /// Between two tokens of the bucket for all.
+    /// Interval between two tokens of the common bucket.
     interval: Duration,
     burst: u32,
     all: Bucket,
     addresses: BTreeMap<AddressPrefix, Bucket>,
 }
 
-/// One address's share of `places`.
+/// Returns one address's share of `places`, at least 1.
 pub(super) fn share_of(places: usize) -> usize {
     (places / limits::ADDRESS_SHARE).max(1)
 }
@@ -32,21 +32,21 @@ impl RateLimit {
         Self { interval, burst, all: Bucket::default(), addresses: BTreeMap::new() }
     }
 
-    /// One address's interval between two tokens, and its burst.
+    /// One address's token interval and burst.
     fn address_share(&self) -> (Duration, u32) {
         const SHARE: u32 = limits::ADDRESS_SHARE as u32;
         (self.interval * SHARE, self.burst / SHARE)
     }
 
-    /// True if this address may cause one more computation.
+    /// Returns true if both buckets have a token for this address.
     pub(super) fn permits(&self, now: Time, prefix: AddressPrefix) -> bool {
         let own = self.addresses.get(&prefix).copied().unwrap_or_default();
         let (interval, burst) = self.address_share();
         self.all.has_token(now, self.interval, self.burst) && own.has_token(now, interval, burst)
     }
 
-    /// That computation was in vain. Full buckets are forgotten, which leaves few, as the bucket for all bounds how many
-    /// are not.
+    /// Charges an event to the address and to the common bucket. Full buckets of addresses are removed. Few remain, as
+    /// the common bucket limits the charges.
     pub(super) fn charge(&mut self, now: Time, prefix: AddressPrefix) {
         let (interval, _) = self.address_share();
         self.all.take(now, self.interval);

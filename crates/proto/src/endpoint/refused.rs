@@ -1,4 +1,4 @@
-//! Decisions about sealed SYNs, and the first messages which were refused, so that a copy of one is refused again without computing
+//! Decisions about sealed SYNs. Remembers refused first messages, so that copies are refused again without computation
 //! (`spec/protocol.md`, [open-39]).
 
 use dfcp_wire::segment::ResetReason;
@@ -8,40 +8,40 @@ use crate::limits;
 /// The decision about a SYN.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The answer has been written; its length.
+    /// The answer of this length, bytes, has been written.
     Answer(usize),
-    /// It is to be refused for this reason.
+    /// The SYN is refused by an RST with this reason.
     Refuse(ResetReason),
-    /// There is no room, or it is not worth an answer.
+    /// The SYN is dropped: there is no room, or it deserves no answer.
     Drop,
 }
 
-/// The answer to a copy: the reason for the refusal, or nothing.
+/// The RST for copies of a refused message. `None` drops them.
 type Reason = Option<ResetReason>;
 
-/// A table of fixed size, by hashes which an outsider cannot predict. A newer message overwrites the older one in its place;
-/// the older one's next copy then costs a computation again, and no more than that.
+/// A table of fixed size, indexed by hashes that outsiders cannot predict. A newer message overwrites the older one in
+/// its place. The next copy of the older message then costs another computation, which is harmless.
 #[derive(Debug)]
 pub(super) struct RefusedMessages {
-    /// Hash 0 is an empty place.
+    /// Hash 0 marks an empty place.
     places: Box<[(u64, Reason)]>,
 }
 
 impl RefusedMessages {
-    /// Bytes which the table takes from the start.
+    /// Memory of the table, bytes. Allocated from the start.
     pub(super) const BYTES: usize = limits::REFUSED_MESSAGES_MAX * size_of::<(u64, Reason)>();
 
     fn place(hash: u64) -> usize {
         (hash % limits::REFUSED_MESSAGES_MAX as u64) as usize
     }
 
-    /// The refusal of the message with this hash, if it is known.
+    /// Returns the refusal of the message with this hash, if it is known.
     pub(super) fn verdict(&self, hash: u64) -> Option<Verdict> {
         let (_, reason) = self.places.get(Self::place(hash)).filter(|(known, _)| *known == hash)?;
         Some(reason.map_or(Verdict::Drop, Verdict::Refuse))
     }
 
-    /// The message with this hash, which is not 0, has been refused so.
+    /// Records that the message with this hash was refused. The hash must not be 0.
     pub(super) fn insert(&mut self, hash: u64, verdict: &Verdict) {
         let reason = if let Verdict::Refuse(reason) = verdict { Some(*reason) } else { None };
         if let Some(place) = self.places.get_mut(Self::place(hash)) {

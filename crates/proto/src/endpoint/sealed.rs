@@ -1,5 +1,4 @@
-//! Sealed SYNs and the proofs of their initiators, as far as all of an endpoint's connections matter (`spec/protocol.md`
-//! §2.4).
+//! Sealed SYNs and proofs of initiators: checks that involve all connections of the endpoint (`spec/protocol.md` §2.4).
 
 use std::net::SocketAddr;
 
@@ -17,8 +16,8 @@ use crate::session::handshake::offered_symbol_size;
 use crate::shared::memory::MemoryReservation;
 
 impl Endpoint {
-    /// A datagram for no connection: the proof of an initiator, from a peer that has missed the end of its session, a question about one
-    /// that is lost, or nothing.
+    /// Processes a datagram for an unknown connection. It may be an initiator's proof, a datagram of a peer that has
+    /// missed the end of its session, or a query about a lost session. Everything else is dropped.
     pub(super) fn handle_unknown(
         &mut self,
         now: Time,
@@ -46,7 +45,7 @@ impl Endpoint {
         }
     }
 
-    /// A datagram for an initiator which has yet to prove itself.
+    /// Processes a datagram for a sealed half-open connection.
     fn handle_proof(&mut self, now: Time, id: u32, header: &Unverified, datagram: &[u8], reply: &mut [u8]) -> Routed {
         let seed = self.seed();
         let (Some(half_opens), Some(config)) = (&mut self.half_opens, &self.modern) else { return Routed::Dropped };
@@ -58,7 +57,8 @@ impl Endpoint {
         let remote = session.remote();
         let reservation = self.has_room(remote).then(|| MemoryReservation::open(&self.memory, reserve)).flatten();
         let Some(reservation) = reservation else {
-            // Its initiator believes that it is connected, and nothing is left here that could tell it later.
+            // The initiator believes that it is connected, and no state is left here that could inform it later. Send
+            // the RST now.
             self.refused += 1;
             session.refuse();
             let told = session.poll_transmit(now, reply);
@@ -76,7 +76,7 @@ impl Endpoint {
     }
 
     pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
-        // Two ends that call each other would both have to be the responder: there is no sealed simultaneous open.
+        // Two ends that call each other would both have to be the responder, so there is no sealed simultaneous open.
         let (Some(config), true) = (&self.modern, self.half_opens.is_some()) else {
             return self.refuse_if_listening(syn.initiator_id, reply);
         };
@@ -103,8 +103,8 @@ impl Endpoint {
         }
     }
 
-    /// True for a SYN with the pre-shared key which went out from here: somebody sends it back, and we would answer
-    /// ourselves ([noise-11]). Its message authenticates the id, so it cannot have been changed.
+    /// Returns true for our own pre-shared-key SYN that somebody has sent back. We must not answer ourselves
+    /// ([noise-11]). Its message authenticates the connection id, so the id is genuine.
     fn is_reflected(&self, syn: &Syn<'_>) -> bool {
         let known = self.by_id.get(&syn.initiator_id).and_then(|handle| self.entries.get(handle.0));
         syn.pattern == Pattern::PreShared.id() && known.is_some_and(|entry| !entry.accepted)

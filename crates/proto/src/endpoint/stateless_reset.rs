@@ -1,4 +1,4 @@
-//! Answers to peers of sessions which this endpoint has lost (`spec/protocol.md` \[rst-8\]).
+//! Answers to peers of sessions that this endpoint has lost (`spec/protocol.md` \[rst-8\]).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use dfcp_wire::segment::{Ack, Address, Clear, Received, Reset, ResetReason, Segm
 use crate::endpoint::rate_limit::RateLimit;
 use crate::limits;
 
-/// Proofs that a session is lost, and the limit on giving them away.
+/// Proofs that a session is lost, and a limit on the rate of giving them away.
 #[derive(Debug)]
 pub(super) struct StatelessResets {
     pub(super) key: Arc<EndpointResetKey>,
@@ -28,8 +28,8 @@ impl StatelessResets {
         self.sent
     }
 
-    /// Answers a datagram for a session that is unknown here, if it is a question which this endpoint gave away and there is no
-    /// other answer too many. Returns the answer's length, which is less than the question's.
+    /// Answers a datagram for an unknown session, if it contains a query that this endpoint has issued and the rate
+    /// limit permits. Returns the length of the answer, bytes, which is always less than that of the query.
     pub(super) fn answer(
         &mut self,
         now: Time,

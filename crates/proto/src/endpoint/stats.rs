@@ -1,4 +1,4 @@
-//! Figures of an endpoint: what it holds, and what it can hold at the most.
+//! Statistics of an endpoint: its current and maximum memory, and refused connections.
 
 use crate::endpoint::Endpoint;
 use crate::endpoint::accept::Accept;
@@ -6,13 +6,13 @@ use crate::endpoint::half_open::HalfOpens;
 use crate::endpoint::last_words::KeptWords;
 use crate::limits;
 
-/// Figures of an endpoint: what it holds, and what it has turned away.
+/// Statistics of an endpoint: its current and maximum memory, and refused connections.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::EndpointStats;
 ///
-/// /// True if somebody tries to wear the listener out.
+/// /// True if somebody tries to exhaust the listener.
 /// fn is_under_attack(before: &EndpointStats, now: &EndpointStats) -> bool {
 ///     now.cookies_sent > before.cookies_sent || now.proofs_failed > before.proofs_failed + 100
 /// }
@@ -22,41 +22,41 @@ use crate::limits;
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EndpointStats {
-    /// Connections in any state.
+    /// Number of connections in any state.
     pub connections: usize,
-    /// Initiators whose proof is awaited.
+    /// Number of initiators whose proof is awaited.
     pub half_open: usize,
-    /// Bytes which the sealed ones of these take.
+    /// Memory of the sealed half-open connections, bytes.
     pub half_open_bytes: usize,
-    /// Answers which asked for a cookie and kept nothing.
+    /// Number of answers that required a cookie, so that no state was kept.
     pub cookies_sent: u64,
-    /// SYNs refused, or dropped for want of room.
+    /// Number of SYNs refused, or dropped for lack of room.
     pub refused: u64,
-    /// Datagrams which should have proven an initiator and did not. Each cost up to three multiplications on the curve;
-    /// those which [`PROOF_RETRY_MIN`](crate::limits::PROOF_RETRY_MIN) or
-    /// [`PROOF_RETRIES_PER_S`](crate::limits::PROOF_RETRIES_PER_S) holds off cost nothing and are not counted.
+    /// Number of datagrams that failed as an initiator's proof. Each cost up to three curve multiplications. Datagrams
+    /// held off by [`PROOF_RETRY_MIN`](crate::limits::PROOF_RETRY_MIN) or
+    /// [`PROOF_RETRIES_PER_S`](crate::limits::PROOF_RETRIES_PER_S) cost none and are not counted.
     pub proofs_failed: u64,
-    /// First messages on which multiplications on the curve were spent, answered or not: one to four each. Copies of those
-    /// which were refused, and what [`FIRST_MESSAGES_FAILED_PER_S`](crate::limits::FIRST_MESSAGES_FAILED_PER_S) holds off,
-    /// cost none and are not counted.
+    /// Number of first messages that cost curve multiplications, one to four each, whether they were answered or
+    /// refused. Copies of refused messages, and messages held off by
+    /// [`FIRST_MESSAGES_FAILED_PER_S`](crate::limits::FIRST_MESSAGES_FAILED_PER_S), cost none and are not counted.
     pub first_messages_computed: u64,
-    /// Peers of sessions which are lost here that were told so, at most 100 in a second.
+    /// Number of answers to queries about lost sessions, at most 100 per second.
     pub stateless_resets_sent: u64,
-    /// Connections accepted at once, at the most: [`Accept::connections_max`], or as many as have a reserve of memory.
+    /// Maximum number of simultaneous connections: [`Accept::connections_max`], or less if the memory for their
+    /// reserves is less.
     pub connections_max: usize,
-    /// Bytes which the blocks of accepted connections take at present, reserves included: at most
-    /// [`Accept::memory_bytes_max`].
+    /// Memory of the blocks of accepted connections, bytes, reserves included. At most [`Accept::memory_bytes_max`].
     pub memory_bytes: u64,
-    /// Bytes which peers can make this endpoint hold at the very most, whatever they do: all of that memory, all
-    /// half-open connections, spare blocks, and all others with everything that is kept for each.
+    /// Upper bound of the memory that peers can make this endpoint use, bytes: all memory for blocks, all half-open
+    /// connections, spare blocks, and the fixed state of all connections.
     pub memory_bytes_max: u64,
-    /// Bytes which what is written to accepted connections can take at the very most, on top of that: all send buffers
-    /// full, and nothing acknowledged. A server with many clients writes less at a time, or sets smaller buffers.
+    /// Upper bound of the additional memory for data written to accepted connections, bytes: all send buffers full, and
+    /// nothing acknowledged. A server with many clients should write less at a time, or configure smaller buffers.
     pub send_memory_bytes_max: u64,
 }
 
 impl Endpoint {
-    /// Its figures: what it holds, and what it has turned away.
+    /// Returns the statistics of the endpoint.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let half_opens = self.half_opens.as_ref();

@@ -1,4 +1,4 @@
-//! Endpoints on raw IP: one host gives every datagram to all of them, the sender included.
+//! Endpoints on raw IP: the host passes every datagram to all of them, the sender included.
 
 use super::*;
 use crate::security::PeerKey;
@@ -20,7 +20,7 @@ fn listener(port: u16, accept: impl Into<Accept>, seed: u8) -> Endpoint {
     Endpoint::on_raw_ip(port, Some(accept.into()), [seed; 32])
 }
 
-/// One endpoint of the host with its connections.
+/// One endpoint of the host, with its connections.
 struct Node {
     endpoint: Endpoint,
     connections: Vec<(Handle, Connection)>,
@@ -29,9 +29,9 @@ struct Node {
 struct Host {
     now: Time,
     nodes: Vec<Node>,
-    /// Answers without a connection, by the node that sent them.
+    /// For each answer without a connection: the node that sent it.
     replies: Vec<usize>,
-    /// Datagrams which found a connection: sender and receiver.
+    /// Sender and receiver of each datagram that was routed to a connection.
     taken: Vec<(usize, usize)>,
 }
 
@@ -46,7 +46,7 @@ impl Host {
         node.connections.push(node.endpoint.connect(self.now, at(port), config).unwrap());
     }
 
-    /// Gives a datagram to every endpoint, as a raw socket does: the address has no port.
+    /// Passes a datagram to every endpoint, as raw sockets do. The source address has no port.
     fn deliver(&mut self, sender: usize, datagram: &[u8]) {
         let mut replies = Vec::new();
         for (index, node) in self.nodes.iter_mut().enumerate() {
@@ -68,7 +68,7 @@ impl Host {
         }
     }
 
-    /// Runs until nothing more is sent in `steps` milliseconds.
+    /// Runs for `steps` milliseconds.
     fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             let mut sent = Vec::new();
@@ -131,11 +131,11 @@ fn only_the_listener_that_was_asked_refuses() {
     }
 }
 
-/// With nobody there, the initiator sees nothing but its own SYN again and again.
+/// Without a listener, the initiator only receives its own SYNs.
 #[test]
 fn an_initiator_does_not_open_a_connection_with_itself() {
     for config in [sealed(), Config::danger_unsealed(), Config::danger_classic()] {
-        // Its own port is the one it calls: it takes another.
+        // The called port is its own, so it takes another local port.
         let mut host = Host::new(vec![Endpoint::on_raw_ip(9_000, None, [3; 32])]);
         host.connect(0, 9_000, config);
         host.run(3_000);
@@ -156,7 +156,7 @@ fn two_that_call_each_other_meet() {
     }
 }
 
-/// Hints about the paths to peers that call us are not kept: anybody can call.
+/// Hints about paths to accepted peers are not kept, since anybody can call.
 #[test]
 fn paths_of_connections_opened_here_are_remembered_and_no_others() {
     let mut host = Host::new(vec![listener(5, sealed(), 1), Endpoint::on_raw_ip(6, None, [2; 32])]);

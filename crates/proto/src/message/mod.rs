@@ -1,10 +1,10 @@
-//! Messages: units of bytes which are worth nothing after a deadline (`spec/protocol.md` §3.2).
+//! Messages: byte strings with a deadline, worthless when they arrive late (`spec/protocol.md` §3.2).
 //!
-//! * [`plan`]: how few datagrams suffice.
-//! * [`rows`]: how messages lie in memory to be coded.
+//! * [`plan`]: the policy that meets a deadline with the fewest datagrams.
+//! * [`rows`]: memory layout of messages for coding.
 //! * [`recv`], [`send`]: the two ends.
 //!
-//! Streams and pacing are unknown here: a session (`session/open/messages.rs`) describes its path by a
+//! This module knows neither streams nor pacing: a session (`session/open/messages.rs`) describes its path by a
 //! [`PathView`](send::PathView).
 
 pub(crate) mod plan;
@@ -14,7 +14,7 @@ pub(crate) mod send;
 
 use std::time::Duration;
 
-/// Time within which a message is of use, and the share of such messages that must come by then.
+/// Deadline of a message, and the share of its kind that must arrive in time.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -29,53 +29,54 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deadline {
-    /// `None` for a message that is worth something whenever it comes.
+    /// Lifetime, from hand-over to delivery. `None` for a reliable message.
     within: Option<Duration>,
     target: f64,
 }
 
 impl Deadline {
-    /// No deadline: it is sent until the peer has it.
+    /// No deadline: the message is sent until the peer has proven to have it.
     pub const RELIABLE: Self = Self { within: None, target: Self::TARGET_DEFAULT };
 
-    /// The share of messages that shall come in time, unless another is asked for.
+    /// Default share of messages that must arrive in time: 99.9 %.
     pub const TARGET_DEFAULT: f64 = 0.999;
 
-    /// Worth nothing later than this after it was handed over, until it is with the peer's application.
+    /// Returns a deadline: the message is worthless unless the peer's application has it `within` this time of its
+    /// hand-over.
     #[must_use]
     pub const fn within(within: Duration) -> Self {
         Self { within: Some(within), target: Self::TARGET_DEFAULT }
     }
 
-    /// The share of such messages that shall come in time, 0.5 to 0.999999. A higher one costs more datagrams.
+    /// Sets the share of messages that must arrive in time, 0.5 to 0.999999. A higher share costs more datagrams.
     #[must_use]
     pub const fn with_target(self, target: f64) -> Self {
         Self { target, ..self }
     }
 
-    /// The share that may be lost.
+    /// Returns the share of messages that may be lost, 0.000001 to 0.5.
     fn lost_max(self) -> f64 {
         if self.target.is_nan() { 1.0 - Self::TARGET_DEFAULT } else { 1.0 - self.target.clamp(0.5, 0.999_999) }
     }
 }
 
-/// Why a message was not taken.
+/// Reason for which a message was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// It is longer than a message can be on this session.
+    /// The message exceeds the size limit of this session.
     #[error("a message of {bytes} bytes is too long: at most 262144 bytes are possible; send it on a stream")]
     TooLong {
-        /// Its bytes.
+        /// Size of the refused message, bytes.
         bytes: usize,
     },
-    /// More messages wait than there is room for: they are handed over faster than the session's rate permits.
+    /// The send queue is full: the application hands over messages faster than the session's rate permits.
     #[error("too many messages wait to be sent; send fewer, or watch the session's rate")]
     Full,
-    /// The handshake is not done.
+    /// The handshake is not complete.
     #[error("the session is not open yet; wait until it is connected")]
     NotOpen,
-    /// The peer takes no messages: it has not chosen the feature.
+    /// The peer takes no messages: it did not negotiate the feature.
     #[error("the peer takes no messages; both ends must permit them in their configuration")]
     NotTaken,
     /// The session has ended.
@@ -83,15 +84,16 @@ pub enum MessageError {
     Ended,
 }
 
-/// A message which has come in time.
+/// A message that arrived in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReceivedMessage {
-    /// Number of the message among the peer's: 0 is its first. Missing ones were late or lost, or are still to come.
+    /// Sequence number of the message, assigned by the peer from 0 on. A gap is a message that was late or lost, or
+    /// that may still arrive.
     pub id: u32,
-    /// The message.
+    /// Content of the message.
     pub bytes: Vec<u8>,
-    /// Time from the sender's hand-over to arrival, less the recent minimum of the path's one-way delay, which is unknown without
-    /// a common clock.
+    /// Delay from the sender's hand-over to arrival, without the path's minimum one-way delay, which cannot be measured
+    /// without a common clock.
     pub waited: Duration,
 }

@@ -1,39 +1,43 @@
-//! Layout of messages in memory for coding (`spec/protocol.md` \[message-4\], \[message-5\]).
+//! Memory layout of messages for coding (`spec/protocol.md` \[message-4\], \[message-5\]).
 //!
-//! A message by itself is coded as a block is: source symbols with secrets behind them. Several are coded together over one *row* for each:
-//! the head that a receiver needs if nothing of a message arrived, its bytes, its secret, and zeros up to the length of the longest row.
+//! A message by itself is coded like a block: each source symbol is followed by its secret. Several messages are coded
+//! together over one *row* per message. A row has a head, which a receiver needs if it decodes the message from repair
+//! symbols only, then the message's bytes, its secret, and zeros up to the length of the longest row.
 
 use dfcp_fountain::random_linear::BlockShape;
 
 use crate::proof::SECRET_BYTES;
 
-/// Bytes of a row before the message's own: its length, when it was handed over by the sender's clock, and its lifetime.
+/// Bytes of a row's head: message length, hand-over time by the sender's clock, lifetime; 4 bytes each.
 pub(super) const HEAD_BYTES: usize = 12;
 
-/// Bytes by which the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
+/// Difference between the largest symbol of a stream and the largest symbol of a message, bytes (`spec/wire-format.md`
+/// §5).
 const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
 
-/// Largest symbol of a message, bytes, in a session whose stream symbols have at most `z`.
+/// Returns the size of a message's largest symbol, bytes, in a session whose stream symbols have at most `z` bytes.
 pub(crate) const fn symbol_bytes_max(z: usize) -> usize {
     z.saturating_sub(WORDS_BYTES)
 }
 
-/// The longest message that can be coded together with others.
+/// Returns the size of the longest message that can be coded together with others, bytes. `z` is the largest stream
+/// symbol.
 pub(super) const fn grouped_bytes_max(z: usize) -> usize {
     symbol_bytes_max(z).saturating_sub(HEAD_BYTES)
 }
 
-/// The first words of a row.
+/// Header of a row. A row is the padded form of a message in which it is coded together with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RowHead {
     pub(super) length_bytes: u32,
-    /// Hand-over of the message, microseconds of the sender's clock, modulo 2³².
+    /// Hand-over time of the message by the sender's clock, µs, modulo 2³².
     pub(super) created_us: u32,
+    /// Lifetime of the message, µs; `u32::MAX` for a reliable message.
     pub(super) lifetime_us: u32,
 }
 
 impl RowHead {
-    /// Writes a row of `row.len()` bytes: head, the message, `secret` if there are proofs, zeros.
+    /// Fills `row` with the head, the message, `secret` if there are proofs, and zeros.
     pub(super) fn write(self, message: &[u8], secret: Option<u32>, row: &mut [u8]) {
         row.fill(0);
         let words = [self.length_bytes, self.created_us, self.lifetime_us];
@@ -49,7 +53,8 @@ impl RowHead {
         }
     }
 
-    /// Reads a row: its head, the message, and the secret or 0. `None` if it names more bytes than it has.
+    /// Reads a row: head, message, and secret (0 without proofs). Returns `None` if the head states more bytes than the
+    /// row has.
     pub(super) fn read(row: &[u8], proofs: bool) -> Option<(Self, &[u8], u32)> {
         let word = |at: usize| row.get(4 * at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
         let head = Self { length_bytes: word(0)?, created_us: word(1)?, lifetime_us: word(2)? };
@@ -59,12 +64,12 @@ impl RowHead {
     }
 }
 
-/// Bytes of the row of a message of `length_bytes`.
+/// Returns the length of a message's row without padding, bytes.
 pub(super) const fn row_bytes(length_bytes: usize, proofs: bool) -> usize {
     HEAD_BYTES + length_bytes + if proofs { SECRET_BYTES } else { 0 }
 }
 
-/// The shape over which `count` rows of `row_bytes` are coded.
+/// Returns the code's shape for `count` rows of `row_bytes` bytes. `None` if the code permits no such shape.
 pub(super) fn group_shape(count: usize, row_bytes: usize) -> Option<BlockShape> {
     BlockShape::new(count, count.checked_mul(row_bytes)?).ok()
 }

@@ -1,4 +1,4 @@
-//! The receiver's record of which datagram numbers arrived: duplicates, loss, lateness, arrival rate.
+//! The receiver's record of arrived datagrams: duplicates, losses, lateness, and arrival rate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use dfcp_wire::feedback::{LossRun, Mark};
 
 use crate::limits::{REORDER_DELAY_MAX, REORDER_MARKS_MAX};
 
-/// The lateness seen is forgotten by half in about two seconds of reports.
+/// Factor by which each report reduces the measured lateness. It halves after 138 reports: about 1.4 s at the longest
+/// report interval.
 const REORDER_DECAY: f64 = 0.995;
 
-/// Times between marks, at least; together they must span the longest lateness waited for.
+/// Minimum time between two marks. All marks together must span the longest lateness that is tolerated.
 const MARK_SPACING_MIN: Duration = Duration::from_micros(200);
 
-/// Progress of arrivals at a moment.
+/// A mark: the arrival counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     highest: u64,
@@ -24,20 +25,20 @@ struct Arrived {
     at: Time,
 }
 
-/// Arrivals of one direction: numbers, duplicates, lateness and rate.
+/// Arrivals of one direction.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// Highest number seen, and when.
+    /// Highest number seen, and its arrival time.
     highest: Option<(u64, Time)>,
-    /// Distinct datagrams.
+    /// Number of distinct datagrams received.
     received: u64,
     bytes: u64,
     seen: ReplayWindow,
-    /// Progress of arrivals, oldest first.
+    /// Arrival counters at recent times (marks), oldest first.
     marks: VecDeque<Arrived>,
-    /// Arrival of the highest datagram that the last report named.
+    /// Arrival time of the highest datagram in the last report.
     told_at: Time,
-    /// Lateness of datagrams: younger numbers are not reported yet.
+    /// Longest recent lateness of a datagram. Reports wait this long for numbers that may still arrive.
     reorder_delay: Duration,
     rate: RateMeter,
 }
@@ -58,22 +59,22 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Extends a 32-bit number to the 64-bit one nearest to the highest seen (\[data-1\]).
+    /// Extends a 32-bit number to the 64-bit number nearest to the highest one seen (\[data-1\]).
     pub(crate) fn expand(&self, number: u32) -> u64 {
         expand(number, self.highest.map_or(0, |(highest, _)| highest))
     }
 
-    /// True if `number` is new. Numbers older than the window count as seen.
+    /// Returns true if `number` is new. Numbers older than the replay window count as seen.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         self.seen.check(number)
     }
 
-    /// True if `number` is above all that were seen.
+    /// Returns true if `number` is above all numbers seen.
     pub(crate) fn is_newest(&self, number: u64) -> bool {
         self.highest.is_none_or(|(highest, _)| number > highest)
     }
 
-    /// Takes in a datagram of `bytes` on the path; `false` if it was seen before or is too old to tell.
+    /// Records a datagram of `bytes` bytes on the path. Returns false if it is a duplicate, or too old to tell.
     pub(crate) fn observe(&mut self, now: Time, number: u64, bytes: usize) -> bool {
         if !self.seen.commit(number) {
             return false;
@@ -94,12 +95,12 @@ impl Arrivals {
         true
     }
 
-    /// True if the number before this one is missing.
+    /// Returns true if the number before this one is missing.
     pub(crate) fn has_gap_before(&self, number: u64) -> bool {
         number.checked_sub(1).is_some_and(|before| self.seen.check(before))
     }
 
-    /// Runs of datagrams that did not come, from `highest` down.
+    /// Returns the runs of missing datagrams, from `highest` down.
     pub(crate) fn loss_runs(&self, highest: u64) -> impl Iterator<Item = LossRun> {
         let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         self.seen.runs_below(highest).map(move |(gap, length)| LossRun { gap: number(gap), length: number(length) })
@@ -109,14 +110,15 @@ impl Arrivals {
         MARK_SPACING_MIN.max(self.reorder_delay / 32)
     }
 
-    /// The datagram `highest` is about to be counted.
+    /// Adds a mark for the datagram `highest`, which is not counted yet, if the last mark is old enough.
     fn mark(&mut self, highest: u64, now: Time) {
         if self.marks.back().is_none_or(|mark| now.since(mark.at) >= self.mark_spacing()) {
             self.add_mark(Arrived { highest, received: self.received + 1, at: now });
         }
     }
 
-    /// Marks the end of a train: the datagram before a gap. From first and last mark of a train a sender computes its rate.
+    /// Marks the end of a packet train: the last datagram before a gap. The sender computes a train's rate from its
+    /// first and last mark.
     fn mark_end(&mut self, (highest, at): (u64, Time), now: Time) {
         let is_marked = self.marks.back().is_some_and(|mark| mark.at >= at);
         if !is_marked && now.since(at) >= self.mark_spacing() / 2 {
@@ -134,7 +136,7 @@ impl Arrivals {
         self.marks.push_back(mark);
     }
 
-    /// A datagram came after later ones: remember by how much.
+    /// Updates the lateness from a datagram that arrived after higher numbers.
     fn note_late(&mut self, now: Time, number: u64) {
         let passed_at = self.marks.iter().find(|mark| mark.highest > number).map(|mark| mark.at);
         let passed_at = passed_at.or_else(|| self.highest.map(|(_, at)| at)).unwrap_or(now);
@@ -142,8 +144,8 @@ impl Arrivals {
         self.reorder_delay = self.reorder_delay.max(late).min(REORDER_DELAY_MAX);
     }
 
-    /// The highest number whose predecessors have arrived or will not (\[report-6\]), and when it arrived. Without
-    /// reordering this is the highest number seen.
+    /// Returns the highest number whose predecessors have arrived or are lost (\[report-6\]), and its arrival time.
+    /// Without reordering this is the highest number seen.
     pub(crate) fn settled(&self, now: Time) -> Option<(u64, Time)> {
         let (highest, at) = self.highest?;
         if self.reorder_delay.is_zero() || now.since(at) >= self.reorder_delay {
@@ -153,20 +155,21 @@ impl Arrivals {
         settled.map(|mark| (mark.highest, mark.at))
     }
 
-    /// Time at which everything seen so far has settled.
+    /// Returns the time at which all numbers seen so far are settled.
     pub(crate) fn settles_at(&self) -> Option<Time> {
         self.highest.map(|(_, at)| at + self.reorder_delay)
     }
 
-    /// Of the marks between the datagram which the last report named and `highest`, which arrived `at` and which this one names:
-    /// the first, and some spread evenly; newest first, counted back from `highest` and from what has been received by now.
+    /// Returns the marks for a report that names datagram `highest`, arrived at `at`: the first mark since the last
+    /// report, and some more spread evenly. They are sorted newest first. Numbers count back from `highest`, received
+    /// datagrams from the current total.
     pub(crate) fn marks_for_report(&self, (highest, at): (u64, Time)) -> MarksForReport {
         let newer = self.marks.partition_point(|mark| mark.at <= self.told_at);
         let end = self.marks.partition_point(|mark| mark.at < at && mark.highest <= highest);
         let count = end.saturating_sub(newer);
         let mut chosen = MarksForReport::default();
         for place in (0..MARKS_MAX.min(count)).rev() {
-            // All of a few; of many the first of each third.
+            // Take all of a few marks; of many, the first one of each third.
             let Some(mark) = self.marks.get(newer + place * count / MARKS_MAX.min(count)) else { continue };
             let back_us = at.since(mark.at).as_micros();
             let mark = Mark {
@@ -174,7 +177,7 @@ impl Arrivals {
                 numbers_back: u32::try_from(highest - mark.highest).unwrap_or(u32::MAX),
                 received_back: u32::try_from(self.received - mark.received).unwrap_or(u32::MAX),
             };
-            // One within the same microsecond says nothing.
+            // A mark in the same microsecond as `at` carries no information.
             if mark.back_us > 0 {
                 chosen.marks[chosen.count] = mark;
                 chosen.count += 1;
@@ -183,7 +186,8 @@ impl Arrivals {
         chosen
     }
 
-    /// To be called with every report, which names a datagram that arrived at `told_at`: so an old disturbance is forgotten.
+    /// Must be called for every report, with the arrival time of the datagram that it names. Reduces the measured
+    /// lateness.
     pub(crate) fn on_reported(&mut self, told_at: Time) {
         self.told_at = told_at;
         self.reorder_delay = self.reorder_delay.mul_f64(REORDER_DECAY);
@@ -200,7 +204,7 @@ impl Arrivals {
         self.bytes
     }
 
-    /// Numbers passed and never seen.
+    /// Returns the number of skipped datagram numbers that have not arrived.
     pub(crate) fn missing(&self) -> u64 {
         self.highest.map_or(0, |(highest, _)| (highest + 1).saturating_sub(self.received))
     }
@@ -210,7 +214,7 @@ impl Arrivals {
     }
 }
 
-/// Marks of earlier arrivals, for a report.
+/// Arrival counters at earlier times (marks), for a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MarksForReport {
     marks: [Mark; MARKS_MAX],
@@ -237,10 +241,10 @@ pub(crate) fn expand(number: u32, reference: u64) -> u64 {
     }
 }
 
-/// Bits per second over the last interval of at least 20 ms, smoothed over a few of them (\[report-8\]).
+/// Arrival rate over intervals of at least 20 ms, smoothed over a few of them, bit/s (\[report-8\]).
 #[derive(Debug, Default)]
 struct RateMeter {
-    /// Since when `interval_bytes` have come, if any have.
+    /// Start of the interval in which `interval_bytes` arrived.
     interval_start: Time,
     interval_bytes: u64,
     smoothed_bps: f64,
@@ -265,7 +269,7 @@ impl RateMeter {
     }
 
     fn bps(&self, now: Time) -> u64 {
-        // A meter which hears nothing must not repeat an old rate for ever.
+        // Without arrivals an old rate must not be reported for ever.
         let stale = now.since(self.interval_start) > Self::INTERVAL * 50;
         if stale { 0 } else { self.smoothed_bps as u64 }
     }
@@ -303,7 +307,7 @@ mod tests {
         assert_eq!(arrivals.settled(Time::from_ms(60)).map(|s| s.0), Some(3));
     }
 
-    /// Those which a report tells at `us` of what has arrived by then, as (back µs, numbers back, received back).
+    /// Returns the marks of a report at `us`, as (µs back, numbers back, datagrams received back).
     fn told(arrivals: &mut Arrivals, us: u64) -> Vec<(u32, u32, u32)> {
         let settled = arrivals.settled(Time::from_us(us)).unwrap();
         let marks = arrivals.marks_for_report(settled);
@@ -314,7 +318,7 @@ mod tests {
     #[test]
     fn marks_are_spread_over_what_has_arrived_since_the_last_report() {
         let mut arrivals = Arrivals::default();
-        // One each 250 µs, of which number 5 is lost.
+        // One datagram per 250 µs; number 5 is lost.
         let arrive = |arrivals: &mut Arrivals, numbers: std::ops::Range<u64>| {
             for number in numbers.filter(|&number| number != 5) {
                 assert!(arrivals.observe(Time::from_us(1_000 + 250 * number), number, 100));
@@ -325,13 +329,13 @@ mod tests {
         arrive(&mut arrivals, 1..4);
         assert_eq!(told(&mut arrivals, 1_750), [(250, 1, 1), (500, 2, 2)]);
         arrive(&mut arrivals, 4..15);
-        // Between 4, the first since then, and 14.
+        // The first mark since the last report is number 4, the newest 14.
         assert_eq!(told(&mut arrivals, 4_500), [(750, 3, 3), (1_500, 6, 6), (2_500, 10, 9)]);
         assert_eq!(told(&mut arrivals, 5_000), [], "nothing since");
     }
 
     proptest::proptest! {
-        /// Marks of arrivals in any order fit into a report as they are (`spec/wire-format.md` §9).
+        /// Marks are valid in a report for any order of arrivals (`spec/wire-format.md` §9).
         #[test]
         fn marks_are_such_as_a_report_may_have(
             steps in proptest::collection::vec((0_u64..40, 0_u64..3_000, proptest::bool::weighted(0.2)), 1..300),

@@ -1,12 +1,13 @@
-//! The circuit breaker: is heavy loss our own doing? (`spec/protocol.md`, "Circuit breaker".)
+//! Circuit breaker: tests whether heavy loss is caused by the sender itself (`spec/protocol.md`, "Circuit breaker").
 //!
-//! DFCP does not treat loss as a signal, so a sender faster than its path would drown it for ever. When the loss stays
-//! above 20 % for 3 s, or for 1 s when the peer proves little, the sender halves its rate for a second. On a path which
-//! loses at random, delivery halves too: the rate returns. On a path which is full, delivery stays: the rate then follows what is delivered.
+//! DFCP does not treat loss as a congestion signal, so a sender faster than its path would overload it for ever. When
+//! loss stays above 20 % for 3 s, or for 1 s when the peer proves little, the sender halves its rate for a second. On a
+//! path with random loss, delivery halves too, and the rate returns. On a full path, delivery stays constant; the rate
+//! then follows the delivered rate.
 //!
-//! To follow it, the loss which the path has by itself must be known; it cannot be told from the sender's own doing while
-//! the path is full. But what a path has delivered it can take: whatever is lost when clearly less is offered, the path
-//! loses by itself. So that is offered for a moment now and then.
+//! To follow it, the sender must know the path's own loss. It cannot be separated from self-inflicted loss while the
+//! path is full. But a path can carry what it has delivered before: loss at a clearly lower rate is the path's own. So
+//! the sender briefly lowers its rate from time to time to measure it.
 
 mod sample;
 pub(crate) mod watched;
@@ -21,78 +22,85 @@ pub(crate) use sample::Snapshot;
 
 const LOSS_TRIP: f64 = 0.20;
 const TRIP_AFTER: Duration = Duration::from_secs(3);
-/// A sender whose peer proves so little that half of its credit is used up cannot wait as long: the test needs the rest.
+/// Duration of high loss that trips the breaker if half of the credit is used up. The peer then proves too little to
+/// wait longer, and the test needs the remaining credit.
 const TRIP_AFTER_SHORT_OF_CREDIT: Duration = Duration::from_secs(1);
 const SAMPLE: Duration = Duration::from_millis(250);
 const TRIAL: Duration = Duration::from_secs(1);
-/// A trial lasts longer when too few datagrams have been sent to judge, but not for ever.
+/// Longest test. A test lasts longer than [`TRIAL`] if too few datagrams have been sent for a verdict.
 const TEST_MAX: Duration = Duration::from_secs(5);
 const TEST_DATAGRAMS_MIN: u64 = 200;
-/// The fate of this many must be known, or on a full path this many must have arrived, if their number decides the limit (`spec/protocol.md`
-/// \[breaker-1\]).
+/// Fewest datagrams per sample: of known fate, or arrived if the path is full and the delivered rate decides the limit
+/// (`spec/protocol.md` \[breaker-1\]).
 const SAMPLE_DATAGRAMS_MIN: u64 = 64;
-/// Below this share of the trial's rate the sender was mostly idle: a queue may have taken what the path could not.
+/// Least mean rate of a trial, relative to its allowed rate. A slower sender was mostly idle, and a queue may have
+/// absorbed the excess.
 const TRIAL_SHARE_MIN: f64 = 0.5;
-/// With half the rate on a path which loses at random, each datagram fares as before. Anything clearly better means that
-/// the path was full.
+/// Least improvement of a datagram's arrival probability at half rate that shows a full path. With random loss there is
+/// no improvement.
 const FARES_BETTER: f64 = 1.12;
-/// Factor of the offered to the delivered rate, so that growing capacity is noticed and a small error of the path's own loss
-/// does not make the rate fall.
+/// Factor of the offered to the delivered rate. It detects growing capacity, and keeps a small error of the path's own
+/// loss from lowering the rate.
 const HEADROOM: f64 = 1.05;
-/// The headroom while the path does not seem to be full.
+/// Headroom while the path does not seem to be full.
 const HEADROOM_GROWING: f64 = 1.25;
-/// A path to which `HEADROOM` is offered lets through 1/1.05 of what survives its own loss: half of the way there, it
-/// counts as full.
+/// A full path to which `HEADROOM` is offered lets through 1/1.05 of the datagrams that survive its own loss. Half-way
+/// between 1 and that, the path counts as full.
 const FULL_BELOW: f64 = 0.975;
-/// Part of the delivered rate, divided by one minus the path's own loss as known so far, that is offered to measure that loss
-/// (\[breaker-5\]).
+/// Rate of a measurement of the path's own loss, relative to the rate that the path carries: delivered rate / (1 − own
+/// loss as known so far) (\[breaker-5\]).
 const MEASURE_SHARE: f64 = 0.8;
 const MEASURE_DATAGRAMS_MIN: u64 = 500;
 const MEASURE_MAX: Duration = Duration::from_secs(10);
-/// The fate of fewer datagrams tells nothing about the path's own loss.
+/// Fewest datagrams of known fate for a measurement of the path's own loss.
 const MEASURE_SETTLED_MIN: u64 = 32;
-/// The pause before a measurement, in durations of the last one: it costs about 1 % of the delivered rate.
+/// Pause between two measurements, in durations of the last one. Measurements then cost about 1 % of the delivered
+/// rate.
 const MEASURE_PAUSE: u32 = 30;
-/// A change this large is confirmed at once, with what was delivered in the measurement for the delivered rate: had the loss
-/// been thought too high, or had the path shrunk just then, the measurement itself offered too much (\[breaker-6\]).
+/// A change of own loss by this much is confirmed by a second measurement at once, based on the rate delivered in the
+/// first. If the loss was overestimated, or the path has just shrunk, the first measurement itself offered too much
+/// (\[breaker-6\]).
 const OWN_LOSS_CHANGE: f64 = 0.10;
-/// It comes at once when delivery has fallen so far since the last one. A path of less capacity makes it fall once; one
-/// which loses more by itself, without end.
+/// Measure at once when the delivered rate falls below this fraction of its peak since the last measurement. Lower
+/// capacity makes it fall once; higher own loss, if unnoticed, makes it fall without end.
 const DELIVERY_FALL: f64 = 2.0 / 3.0;
-/// No loss above this one is made up for.
+/// Highest own loss that the rate compensates for.
 const OWN_LOSS_MAX: f64 = 0.95;
-/// Excess of the path's own loss over the smoothed one that chance explains: no loss seen is below the path's own.
+/// Most by which the path's own loss may exceed the smoothed total loss. Total loss is never below own loss; chance
+/// explains this much.
 const OWN_LOSS_EXCESS: f64 = 0.10;
-/// The limit is lifted after this long at the configured rate, if `LIFT_ABOVE` of what the path's own loss leaves arrived. It
-/// must outlast the filling of a queue (\[breaker-7\]).
+/// The limit is lifted after this long at the configured rate, if the arrival rate is at least `LIFT_ABOVE` of what own
+/// loss permits. It must outlast the filling of a queue (\[breaker-7\]).
 const LIFT_AFTER: Duration = Duration::from_secs(5);
 const LIFT_ABOVE: f64 = 0.9;
-/// The rate is never held below this share of the configured one, nor below this rate: a connection must stay alive.
+/// Lowest limit, relative to the configured rate. A connection must stay alive.
 const LIMIT_SHARE_MIN: f64 = 0.01;
+/// Lowest limit, bit/s.
 const LIMIT_BPS_MIN: f64 = 64_000.0;
-/// Pause before a path found to be lossy is tested again; doubles with every further test. A test costs half the rate for a
-/// second: less than half a per cent of this pause (\[breaker-4\]).
+/// Pause before a lossy path is tested again; doubles with every test. A test costs half the rate for a second: less
+/// than 0.5 % of this pause (\[breaker-4\]).
 const PAUSE_INITIAL: Duration = Duration::from_secs(120);
 const PAUSE_MAX: Duration = Duration::from_secs(960);
-/// A loss this much above the one found innocent re-arms the breaker at once; this much above the path's own, it shows that
-/// the path is full even if little is sent.
+/// Rise above the loss accepted by a test that re-arms the breaker at once. The same rise above the path's own loss
+/// shows that the path is full even if little is sent.
 const LOSS_RISE: f64 = 0.15;
 
-/// The rate held on a path which was found to be full.
+/// Rate limit on a full path.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     bps: f64,
-    /// Delivered rate while the limit is offered, smoothed, and its maximum since the path's own loss was measured.
+    /// Smoothed delivered rate under this limit, bit/s.
     delivered_bps: f64,
+    /// Highest `delivered_bps` since the path's own loss was measured, bit/s.
     peak_bps: f64,
-    /// The loss which the path has by itself, at whatever rate. Were it not made up for, every step down would look like
-    /// a smaller path, and the rate would fall without end.
+    /// Loss rate of the path at any sending rate. Unless the limit compensates for it, every decrease of the rate looks
+    /// like a smaller path, and the rate falls without end.
     own_loss: f64,
-    /// All loss, smoothed.
+    /// Smoothed total loss rate.
     loss: f64,
     /// Time of the next measurement of the path's own loss.
     measure_at: Time,
-    /// Last time that the limit kept anything back, or that the path was full.
+    /// Last time at which the limit was below the configured rate, or the path was full.
     bound_at: Time,
 }
 
@@ -106,21 +114,21 @@ impl Limit {
 
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
-    /// Is the path full? With the loss and the delivered rate of the seconds before.
+    /// Tests whether the path is full. `loss` and `delivered_bps` are those of the seconds before the test.
     Test { loss: f64, delivered_bps: f64 },
-    /// Measures the loss that a full path has by itself.
+    /// Measures the own loss of a full path.
     Measure { limit: Limit, is_confirmation: bool },
 }
 
-/// Less is sent for a moment, to see how the datagrams of that moment fare.
+/// A short period at a lower rate, and the fate of its datagrams.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     purpose: Purpose,
     rate_bps: f64,
     began: Snapshot,
-    /// Once enough has been sent; from then on the rate is the one before the trial, until the verdict.
+    /// Counters at the end of the trial. From then until the verdict, the rate from before the trial applies.
     ended: Option<Snapshot>,
-    /// Counters once the fate of all datagrams before the trial was known.
+    /// Counters at the time when all datagrams sent before the trial had a known fate.
     from: Option<Snapshot>,
 }
 
@@ -140,13 +148,14 @@ impl Trial {
         }
     }
 
-    /// Fate of the trial's datagrams and the end of the trial, once known.
+    /// Returns the sample of the trial's datagrams, and the counters at its end. `None` before all their fates are
+    /// known.
     fn outcome(&self, now: Snapshot) -> Option<(Sample, Snapshot)> {
         let ended = self.ended?;
         (now.settled >= ended.numbered).then_some((Sample::between(self.from?, now), ended))
     }
 
-    /// The rate to be kept to.
+    /// Returns the rate limit of this trial, bit/s.
     fn limit_bps(&self) -> Option<f64> {
         match (self.ended, self.purpose) {
             (None, _) => Some(self.rate_bps),
@@ -160,24 +169,24 @@ impl Trial {
     }
 }
 
-/// A loss above the trip.
+/// A period of loss above the trip threshold.
 #[derive(Clone, Copy, Debug)]
 struct HighLoss {
-    /// Counters when the loss rose.
+    /// Counters when the period began.
     since: Snapshot,
-    /// Half of the time later after which it trips.
+    /// Counters after half of the time that high loss must last to trip the breaker.
     later: Option<Snapshot>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Watching; the loss may be above the trip, which is rare.
+    /// Watching. `high` is set while loss exceeds the trip threshold.
     Armed { high: Option<Box<HighLoss>> },
-    /// Less than before is sent. Rare, and large.
+    /// A test or measurement at a lower rate. Boxed, because it is rare and large.
     Trying(Box<Trial>),
-    /// The loss was the path's own; `rearm_at` unless it rises markedly.
+    /// The loss is the path's own. The breaker is re-armed at `rearm_at`, or when loss rises markedly.
     Cleared { loss: f64, rearm_at: Time },
-    /// The path was full.
+    /// The path is full.
     Congested(Limit),
 }
 
@@ -194,7 +203,7 @@ impl Breaker {
         Self { state: State::Armed { high: None }, last: None, pause: PAUSE_INITIAL, tests: 0 }
     }
 
-    /// The rate allowed now, given the configured one.
+    /// Returns the allowed rate, bit/s.
     pub(crate) fn allowed_bps(&self, configured_bps: u64) -> u64 {
         self.limit_bps().map_or(configured_bps, |limit_bps| configured_bps.min(limit_bps as u64))
     }
@@ -207,7 +216,7 @@ impl Breaker {
         }
     }
 
-    /// Current state, for statistics.
+    /// Returns the state for statistics.
     pub(crate) fn state(&self) -> BreakerState {
         match &self.state {
             State::Armed { .. } => BreakerState::Watching,
@@ -220,12 +229,12 @@ impl Breaker {
         }
     }
 
-    /// True while it holds the rate down.
+    /// Returns true while the rate is held down.
     pub(crate) fn is_limiting(&self) -> bool {
         self.limit_bps().is_some()
     }
 
-    /// The rate which the path was found to carry, while the limit is below the configured rate.
+    /// Returns the rate that the path can carry, bit/s. `None` unless the limit is below the configured rate.
     pub(crate) fn carried_bps(&self, configured_bps: u64) -> Option<u64> {
         let limit = match &self.state {
             State::Congested(limit) => limit,
@@ -235,16 +244,16 @@ impl Breaker {
             },
             State::Armed { .. } | State::Cleared { .. } => return None,
         };
-        // A path which has grown again is left alone for some seconds before the limit is lifted.
+        // At the configured rate the limit no longer binds, although it is lifted only some seconds later.
         (limit.bps < configured_bps as f64).then(|| (limit.delivered_bps / (1.0 - limit.own_loss)) as u64)
     }
 
-    /// Number of tests: the rate was halved to learn whether the path is full.
+    /// Returns the number of tests, for each of which the rate was halved.
     pub(crate) fn tests(&self) -> u32 {
         self.tests
     }
 
-    /// Discards evidence: traffic below the configured rate says nothing for or against that rate.
+    /// Discards evidence. Traffic below the configured rate proves nothing about that rate.
     pub(crate) fn pass_over(&mut self) {
         self.last = None;
         if matches!(self.state, State::Armed { high: Some(_) } | State::Trying(_)) {
@@ -252,7 +261,7 @@ impl Breaker {
         }
     }
 
-    /// Takes in the sender's latest knowledge. Called with every report.
+    /// Takes in the sender's current counters. Called for every report.
     pub(crate) fn observe(&mut self, now: Snapshot, rtt: Duration, configured_bps: u64) {
         let Some(last) = self.last else {
             self.last = Some(now);
@@ -294,7 +303,7 @@ impl Breaker {
             self.state = State::Armed { high: None };
             return;
         }
-        // A path which loses just that much trips by chance otherwise, again and again ([breaker-2]).
+        // Otherwise a path whose loss is just at the threshold would trip again and again by chance ([breaker-2]).
         let trip_after = if now.is_credit_short { TRIP_AFTER_SHORT_OF_CREDIT } else { TRIP_AFTER };
         let mut high = high.unwrap_or(HighLoss { since: last, later: None });
         if high.later.is_none() && now.at.since(high.since.at) >= trip_after / 2 {
@@ -304,9 +313,9 @@ impl Breaker {
         let whole = Sample::between(high.since, now);
         if now.at.since(high.since.at) >= trip_after && whole.loss - 2.0 * whole.doubt() > LOSS_TRIP {
             self.tests += 1;
-            // Half of a rate which is not used would change nothing.
+            // Halving a rate that is not used would change nothing, so halve the sent rate.
             let rate_bps = configured_bps.min(whole.sent_bps.max(LIMIT_BPS_MIN)) / 2.0;
-            // The path may have shrunk in these seconds: what it did in the latter half counts, as far as that is no chance.
+            // The path may have shrunk in these seconds. Use the latter half where the difference is significant.
             let later = Sample::between(high.later.unwrap_or(last), now);
             let loss = whole.loss.max(later.loss - 2.0 * later.doubt());
             let delivered_bps = whole.delivered_bps.min(later.delivered_bps);
@@ -318,19 +327,19 @@ impl Breaker {
         self.state = State::Trying(Box::new(Trial { purpose, rate_bps, began: now, ended: None, from: None }));
     }
 
-    /// Offers clearly less than `takes_bps`, which the path takes for certain.
+    /// Starts a measurement at clearly less than `takes_bps`, a rate that the path certainly carries.
     fn measure(&mut self, now: Snapshot, takes_bps: f64, limit: Limit, is_confirmation: bool) {
         let rate_bps = (takes_bps * MEASURE_SHARE).max(LIMIT_BPS_MIN.min(limit.bps));
         self.try_out(now, rate_bps, Purpose::Measure { limit, is_confirmation });
     }
 
-    /// The fate of the datagrams sent in the test is known: is the loss the path's own?
+    /// Ends a test: decides whether the loss is the path's own.
     fn judge(&mut self, now: Snapshot, trial: &Trial, tried: Sample, ended: Snapshot, loss: f64, delivered_bps: f64) {
         if trial.was_idle(ended) {
             self.state = State::Armed { high: None };
             return;
         }
-        // Delivery that falls in proportion to the rate means that each datagram fares as before ([breaker-3]).
+        // If delivery falls in proportion to the rate, each datagram's arrival probability is unchanged ([breaker-3]).
         let fares_better = (1.0 - tried.loss) > (1.0 - loss) * FARES_BETTER;
         if ended.numbered.saturating_sub(trial.began.numbered) < TEST_DATAGRAMS_MIN {
             self.clear(now, loss);
@@ -346,16 +355,17 @@ impl Breaker {
         }
     }
 
-    /// The fate of the datagrams sent in a measurement is known. Their loss does not depend on how busy the sender was.
+    /// Ends a measurement of the path's own loss. An idle sender does not distort it, unlike a test.
     fn take_own_loss(&mut self, now: Snapshot, trial: &Trial, tried: Sample, ended: Snapshot, configured_bps: f64) {
         let Purpose::Measure { mut limit, is_confirmation } = trial.purpose else { return };
         let change = tried.loss - limit.own_loss;
         let suffices = tried.settled >= MEASURE_SETTLED_MIN;
         let has_changed = suffices && change.abs() - 2.0 * tried.doubt() > OWN_LOSS_CHANGE;
-        // A confirmation has fewer datagrams than what it confirms: it only tells whether too much was offered there.
+        // A confirmation has fewer datagrams than the first measurement. It only decides whether that one offered too
+        // much.
         let counts = if is_confirmation { has_changed && change < 0.0 } else { suffices };
         if counts {
-            // Offering a little too much costs little; offering too little each time makes the rate fall.
+            // Offering a little too much costs little. Offering too little each time makes the rate fall.
             limit.own_loss = (tried.loss + tried.doubt()).min(OWN_LOSS_MAX);
         }
         limit.loss = limit.own_loss;
@@ -378,7 +388,7 @@ impl Breaker {
     fn follow(&mut self, now: Snapshot, sample: Sample, mut limit: Limit, configured_bps: f64) {
         limit.loss += (sample.loss - limit.loss) * 0.25;
         limit.own_loss = limit.own_loss.min(limit.loss + OWN_LOSS_EXCESS);
-        // A sender with little to send proves nothing about the path, unless it loses even that.
+        // A sender with little data proves nothing about the path, unless even that little is lost.
         if sample.sent_bps < limit.bps * 0.9 && sample.loss <= limit.own_loss + LOSS_RISE {
             self.state = State::Congested(limit);
             return;
@@ -397,7 +407,7 @@ impl Breaker {
                 self.state = State::Armed { high: None };
             }
         } else if now.at >= limit.measure_at || limit.delivered_bps < limit.peak_bps * DELIVERY_FALL {
-            // Should the path have shrunk just now, then the latest sample knows.
+            // The path may have shrunk just now; the latest sample shows it.
             limit.delivered_bps = limit.delivered_bps.min(sample.delivered_bps);
             self.measure(now, limit.delivered_bps / (1.0 - limit.own_loss), limit, false);
         } else {

@@ -1,8 +1,8 @@
-//! Bytes that may be sent to a peer which does not prove that it decodes (`spec/protocol.md` §11.1).
+//! Credit: bytes that may be sent to a peer without proof that it decodes (`spec/protocol.md` §11.1).
 //!
-//! A lying receiver can claim loss, delay and deficits of any size, and nothing of it can be checked. Decoding can. So a
-//! sender lends its peer a fixed amount, every byte sent is a debt, and only decoded blocks pay it off, with interest that
-//! covers an honest path's loss. Neither time nor reports alone do.
+//! A lying receiver can claim any loss, delay and deficit, and the sender cannot check them. It can check decoding. So
+//! a sender lends its peer a fixed amount. Every byte sent is a debt, and only decoded blocks pay it off, with interest
+//! that covers an honest path's loss. Neither time nor reports alone pay it off.
 
 use std::time::Duration;
 
@@ -10,21 +10,20 @@ use dfcp_time::Time;
 
 use crate::limits;
 
-/// Each byte proven pays off 9/2 bytes sent: a path that loses three quarters needs 4 for one.
+/// Each proven byte pays off 9/2 bytes sent. A path with 75 % loss needs 4 bytes per proven byte.
 const PROVEN_NUMERATOR: i64 = 9;
 const PROVEN_DENOMINATOR: i64 = 2;
 
-/// Traffic that a sender may spend datagrams on.
+/// Traffic that the remaining credit permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spending {
-    /// Anything.
+    /// Any traffic.
     Freely,
     /// Symbols that reports have shown to be needed, and new blocks: half of the credit is used up (\[credit-5\]).
     Needed,
-    /// The oldest open block, or a new one if none is open: what is left may be all that this one needs.
+    /// Only the oldest open block, or a new one if none is open: the remaining credit may be just enough for it.
     OldestBlock,
-    /// The same, and the next datagram not before this time: the credit is used up, and what is sent keeps to a small share
-    /// of the rate.
+    /// Only the oldest open block, at a small share of the rate: the credit is used up.
     Trickle {
         /// Earliest departure of the next datagram.
         not_before: Time,
@@ -32,36 +31,36 @@ pub(crate) enum Spending {
 }
 
 impl Spending {
-    /// True if only the oldest open block gets anything.
+    /// Returns true if only the oldest open block may be sent.
     pub(crate) fn is_for_oldest_block(self) -> bool {
         matches!(self, Self::OldestBlock | Self::Trickle { .. })
     }
 }
 
-/// Round trips that the peer's reports have shown.
+/// Evidence of round trips, from the peer's reports.
 #[derive(Clone, Copy, Debug, Default)]
 enum Heard {
-    /// There was none.
+    /// No report has arrived.
     #[default]
     Nothing,
-    /// None of them gave a sample of the round-trip time.
+    /// Reports have arrived, none of them with an RTT sample.
     Unmeasured,
-    /// The least sample.
+    /// Minimum RTT sample.
     Least(Duration),
 }
 
-/// The account of one connection's sender, in IP bytes of data datagrams.
+/// Credit account of one connection's sender, in IP bytes of data datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Credit {
-    /// Sent, less what the proofs have paid off (\[credit-1\]).
+    /// Bytes sent, less the bytes paid off by proofs (\[credit-1\]).
     debt: i64,
     proven: RecentSum,
     heard: Heard,
 }
 
 impl Credit {
-    /// Traffic that may be sent. `last_sent` is the time and the bytes of the last data datagram; `oldest_block_bytes` is
-    /// called only if it matters.
+    /// Returns the traffic that may be sent. `last_sent` is the time and the size in bytes of the last data datagram.
+    /// `oldest_block_bytes` is called only if needed.
     pub(crate) fn spending(
         &self,
         rate_bps: u64,
@@ -87,9 +86,9 @@ impl Credit {
         }
     }
 
-    /// Bytes for a peer which has proven nothing for long, before the trickle ([credit-2], [credit-4]). If the oldest block
-    /// exceeds the credit by rate, the trickle of a minute counts towards that block: both together would exceed either bound
-    /// of [credit-6].
+    /// Returns the credit of a peer that has proven nothing for long, bytes, without the trickle ([credit-2],
+    /// [credit-4]). If the oldest block exceeds the credit by rate, a minute's trickle counts towards that block.
+    /// Otherwise both together would exceed the bounds of [credit-6].
     fn size_bytes(&self, rate_bps: u64, oldest_block_bytes: u64) -> i64 {
         let rtt = self.least_rtt().min(limits::CREDIT_RTT_MAX);
         let span_ms = (rtt * 8).max(limits::CREDIT_SPAN_MIN).as_millis() as u64; // 4.8 s at most
@@ -99,9 +98,9 @@ impl Credit {
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }
 
-    /// A data datagram has been sent.
+    /// Records that a data datagram was sent.
     pub(crate) fn on_sent(&mut self, now: Time, ip_bytes: u64) {
-        // Only when a part of the time is over has anything been forgotten: there is nothing to do for most datagrams.
+        // Proofs are forgotten only when a part of the memory time ends, so that most datagrams need no update.
         if now >= self.proven.ends {
             self.proven.advance(now, self.memory());
             self.debt = self.debt.max(-paid_off(self.proven.sum()));
@@ -109,14 +108,14 @@ impl Credit {
         self.debt = self.debt.saturating_add_unsigned(ip_bytes);
     }
 
-    /// The peer has proven to have decoded blocks whose source symbols take this many IP bytes.
+    /// Takes in a proof: the peer has decoded blocks whose source symbols take `ip_bytes` IP bytes.
     pub(crate) fn on_proven(&mut self, now: Time, ip_bytes: u64) {
         self.proven.advance(now, self.memory());
         self.proven.add(ip_bytes);
         self.debt = self.debt.saturating_sub(paid_off(ip_bytes)).max(-paid_off(self.proven.sum()));
     }
 
-    /// A report was taken in; `rtt` is its sample.
+    /// Takes in a report. `rtt` is its RTT sample, if any.
     pub(crate) fn on_report(&mut self, rtt: Option<Duration>) {
         self.heard = match (self.heard, rtt) {
             (Heard::Least(least), Some(rtt)) => Heard::Least(least.min(rtt)),
@@ -126,13 +125,14 @@ impl Credit {
         };
     }
 
-    /// The account of the same peer on another path: its debt stays, and the old path's delay says nothing about this one's.
+    /// Moves the account to another path of the same peer. The debt stays. The RTT sample is dropped, because it
+    /// belongs to the old path.
     pub(crate) fn onto_other_path(self) -> Self {
         let heard = if let Heard::Least(_) = self.heard { Heard::Unmeasured } else { self.heard };
         Self { heard, ..self }
     }
 
-    /// The least sample; 0 before there is one.
+    /// Returns the minimum RTT sample; 0 before there is one.
     fn least_rtt(&self) -> Duration {
         match self.heard {
             Heard::Least(rtt) => rtt,
@@ -145,7 +145,7 @@ impl Credit {
     }
 }
 
-/// Time of a datagram of this many bytes at the share of the rate which needs no credit.
+/// Returns the time that a datagram of this size takes at the share of the rate that needs no credit.
 fn trickle_interval(rate_bps: u64, ip_bytes: u64) -> Duration {
     let share_bps = (rate_bps / limits::CREDIT_TRICKLE_SHARE).max(1);
     let nanos = u128::from(ip_bytes) * 8_000_000_000 / u128::from(share_bps);
@@ -156,12 +156,13 @@ fn paid_off(proven_bytes: u64) -> i64 {
     i64::try_from(proven_bytes).unwrap_or(i64::MAX).saturating_mul(PROVEN_NUMERATOR) / PROVEN_DENOMINATOR
 }
 
-/// A sum over a time which has just passed, in equal parts. The oldest part is forgotten as a whole, so up to a part of
-/// the time counts too little, and nothing too much. It allocates nothing, because every idle connection has one.
+/// Sum over a sliding time window of equal parts. The oldest part is dropped as a whole, so that the sum may cover up
+/// to one part less than the window, never more. It allocates nothing, because every idle connection has one.
 #[derive(Debug, Default)]
 struct RecentSum {
-    /// Newest first; that one ends then.
+    /// Sum of each part of the time window, newest first.
     parts: [u64; limits::CREDIT_PARTS],
+    /// End of the newest part.
     ends: Time,
 }
 
@@ -171,7 +172,7 @@ impl RecentSum {
         *newest = newest.saturating_add(value);
     }
 
-    /// Begins new parts, and forgets as many, until the newest one contains `now`.
+    /// Starts new parts, and drops as many old ones, until the newest part contains `now`.
     fn advance(&mut self, now: Time, memory: Duration) {
         if now < self.ends {
             return;
@@ -208,14 +209,14 @@ mod tests {
         panic!("asked for the oldest block")
     }
 
-    /// A credit whose peer has reported over a path with this RTT.
+    /// Returns the account of a peer that has reported this RTT.
     fn reported(rtt_ms: u64) -> Credit {
         let mut credit = Credit::default();
         credit.on_report(Some(Duration::from_millis(rtt_ms)));
         credit
     }
 
-    /// MB which can be sent before only a trickle may be.
+    /// Returns the MB that can be sent before the trickle.
     fn spendable(credit: &mut Credit, now: Time, oldest_block_bytes: u64) -> u64 {
         let mut sent = 0;
         while !matches!(credit.spending(RATE, LAST, || oldest_block_bytes), Spending::Trickle { .. }) {
@@ -241,7 +242,7 @@ mod tests {
         for (rtt_ms, megabytes) in [(0, 20), (250, 20), (500, 40), (600, 48), (9_000, 48)] {
             assert_eq!(spendable(&mut reported(rtt_ms), at(0), 0), megabytes, "RTT {rtt_ms} ms");
         }
-        // A block of 79.4 MB, less the trickle of a minute, 9.4 MB.
+        // A block of 79.4 MB, less a minute's trickle of 9.4 MB.
         assert_eq!(spendable(&mut reported(10), at(0), 79_375_000), 70);
         let mut credit = reported(9_000);
         credit.on_report(Some(Duration::from_millis(10)));
@@ -266,7 +267,8 @@ mod tests {
         let mut credit = reported(600);
         credit.on_sent(at(0), 30 * MB);
         for second in 1..100 {
-            // Of 20 MB without a round trip nothing is left, of 48 MB with the same as before 18 MB.
+            // Without an RTT the credit is 20 MB, all of which is used up. With the previous RTT it is 48 MB, of which
+            // 18 MB are left.
             credit = credit.onto_other_path();
             assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
             credit.on_report(None);
@@ -274,7 +276,7 @@ mod tests {
         }
         credit.on_report(Some(Duration::from_millis(600)));
         assert_eq!(spendable(&mut credit, at(100_000), 0), 18);
-        // Before the first report nothing is known of the path, and a move says nothing either.
+        // A change of path before the first report does not raise the credit.
         let mut unheard = Credit::default();
         unheard.on_sent(at(0), 1 << 20);
         let mut unheard = unheard.onto_other_path();
@@ -331,7 +333,7 @@ mod tests {
         }
     }
 
-    /// A sender which sends what it may, whatever its oldest block needs, to a peer which proves nothing.
+    /// A sender that always uses its whole credit, with an oldest block of any size, and a peer that proves nothing.
     #[test]
     fn in_a_minute_credit_and_trickle_are_six_seconds_of_the_rate_or_one_block() {
         const DATAGRAM_BYTES: u64 = 1_500;

@@ -1,4 +1,4 @@
-//! Packet size discovery on a path: its own losses and round trips say when to probe, when to judge and when to suspect.
+//! Packet size discovery on a path. Loss and RTT of the path determine the times of probes, verdicts and suspicions.
 
 use dfcp_time::Time;
 
@@ -9,28 +9,28 @@ use crate::path::credit::Spending;
 use crate::path::packet_size::{BASE_BYTES, NEARLY_FULL_BYTES, Pace, PacketSize, PathView};
 use crate::path::unjudged::Judgement;
 
-/// Datagrams of known fate from which on the path's loss is known well enough for a verdict.
+/// Fewest datagrams of known fate before the loss rate can support a verdict.
 const KNOWN_DATAGRAMS: u64 = 32;
 
-/// So many probes of silence without a report make one.
+/// Number of unanswered probes after which the peer counts as silent.
 const SILENT_PROBES: u32 = 2;
 
-/// Standard errors by which an estimate of loss is raised: a size that passes must not fail.
+/// Standard errors by which a loss estimate is raised, so that a size that passes is not rejected.
 const DOUBT: f64 = 1.5;
 
-/// Packet sizes of a path.
+/// Packet size discovery.
 impl Path {
-    /// Bytes of packets of data now.
+    /// Returns the current size of data packets, bytes.
     pub(crate) fn packet_bytes(&self) -> u64 {
         self.packet_size.bytes().into()
     }
 
-    /// True if the path carries no packets of the base size, only smaller ones.
+    /// Returns true if the path carries only packets below the base size.
     pub(crate) fn is_too_narrow(&self) -> bool {
         self.packet_size.is_too_narrow()
     }
 
-    /// Lets something change the packet size; what else there is on the path follows.
+    /// Applies `change` to the packet size, and updates dependent state if the size has changed.
     fn change_packet_size(&mut self, change: impl FnOnce(&mut PacketSize)) {
         let before = self.packet_size.bytes();
         change(&mut self.packet_size);
@@ -40,7 +40,7 @@ impl Path {
         }
     }
 
-    /// A datagram of data has been sent, which would be another in a larger packet if it `is_cut` to fit.
+    /// Records the size of a sent data packet. `is_cut` means that its data would have filled a larger packet.
     pub(super) fn note_size(&mut self, ip_bytes: u64, is_cut: bool) {
         if is_cut || self.is_full_packet(ip_bytes) {
             self.packet_size.on_full_sent(ip_bytes);
@@ -54,13 +54,14 @@ impl Path {
         ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into()
     }
 
-    /// True if the fate of a packet tells what the path carries: it is above the base size, or full where all have the base size.
+    /// Returns true if the fate of this packet is evidence for discovery: it exceeds the base size, or is full while
+    /// all packets have the base size.
     pub(crate) fn is_telling(&self, ip_bytes: u64) -> bool {
         ip_bytes > BASE_BYTES.into() || !self.packet_size.is_above_base() && self.is_full_packet(ip_bytes)
     }
 
-    /// A report that is news has passed datagrams by, `large` of them data in packets above the base size; `before` it this many had been passed,
-    /// and received.
+    /// Takes in a report with news. It settles `large` data packets above the base size. `before` holds the numbers of
+    /// datagrams settled and received before this report.
     pub(crate) fn on_sizes_reported(
         &mut self,
         now: Time,
@@ -81,7 +82,7 @@ impl Path {
         self.change_packet_size(|size| size.on_report(now, view));
     }
 
-    /// Time from which full packets seem to be lost, and only these.
+    /// Returns the time from which on full packets, and only these, seem to be lost.
     pub(crate) fn suspect_at(&self) -> Option<Time> {
         if !self.packet_size.may_be_suspected() {
             return None;
@@ -89,12 +90,12 @@ impl Path {
         if self.large_packets.are_lost_among_small(self.packet_size.is_above_base()) {
             return Some(Time::ZERO);
         }
-        // Asked for each datagram: the patience is reckoned for silence alone.
+        // Called for every datagram, so compute the costly timeout last.
         let (since, probes) = self.flight.unheard_since()?;
         self.large_packets.are_unheard(probes).then(|| since + self.probe_timeout() + REPORTS_LOST)
     }
 
-    /// Large packets are not used until the path has been asked, if they seem to be lost.
+    /// Starts a test of the packet size if large packets seem to be lost. Packets have the base size during the test.
     pub(crate) fn suspect_size(&mut self, now: Time) {
         if self.suspect_at().is_some_and(|at| now >= at) {
             self.large_packets.on_suspected(self.packet_size.is_above_base());
@@ -102,18 +103,18 @@ impl Path {
         }
     }
 
-    /// Time of the next probe of the packet size. Without data in flight, nothing needs to be known, and nothing would tell what
-    /// else gets through.
+    /// Returns the time of the next size probe. Without data in flight no probe is needed, and its loss could not be
+    /// compared with other losses.
     pub(crate) fn size_probe_at(&self, arrivals: &Arrivals, spending: impl FnOnce() -> Spending) -> Option<Time> {
         if !self.packet_size.may_probe() || self.flight.len() == 0 {
             return None;
         }
-        // In silence its own probes ask ([silence-2]); ours go on when something is heard.
+        // A silent peer gets probes of its own ([silence-2]). Size probes continue when a report arrives.
         let unheard = self.flight.unheard_since().map_or(0, |(_, probes)| probes);
         if self.packet_size.is_unanswered() && unheard >= SILENT_PROBES {
             return None;
         }
-        // Credit is for what can be proven.
+        // Credit is reserved for data that the peer can prove to have decoded.
         if matches!(spending(), Spending::Trickle { .. }) {
             return None;
         }
@@ -121,13 +122,13 @@ impl Path {
         Some(at.max(self.ready_at()))
     }
 
-    /// The size of the probe that is due, if it is by [`size_probe_at`](Self::size_probe_at).
+    /// Returns the size of the probe that is due by [`size_probe_at`](Self::size_probe_at).
     pub(crate) fn next_size_probe(&mut self, now: Time, arrivals: &Arrivals) -> Option<u16> {
         let loss = self.two_way_loss(arrivals);
         self.packet_size.next_probe(now, loss)
     }
 
-    /// A probe of `bytes` has left as datagram `number`. It counts as data do.
+    /// Records that a probe of `bytes` was sent as datagram `number`. It counts like data for credit and pacing.
     pub(crate) fn on_size_probe_sent(&mut self, now: Time, bytes: u16, number: u64, ip_bytes: u64) {
         let pace = Pace { srtt: self.rtt.smoothed(), datagram_time: self.rate.time_of(ip_bytes) };
         self.packet_size.on_probe_sent(now, bytes, number, pace);
@@ -135,14 +136,14 @@ impl Path {
         self.pace_data(now, ip_bytes);
     }
 
-    /// The peer has got the probe that was sent as datagram `echo`.
+    /// Takes in the peer's answer to the probe sent as datagram `echo`.
     pub(crate) fn on_size_answer(&mut self, now: Time, echo: u32) {
         self.change_packet_size(|size| size.on_answer(now, echo));
     }
 
-    /// The peer asks whether its datagram `number` arrives, which has a certain size.
+    /// Records that the peer's size probe, datagram `number`, has arrived and must be answered.
     pub(crate) fn on_size_asked(&mut self, number: u64) {
-        // A sender leaves so much time between probes that the newest one alone needs to be remembered.
+        // Senders space their probes, so that remembering the newest one is enough.
         self.size_answer = Some(number as u32);
     }
 
@@ -150,12 +151,13 @@ impl Path {
         self.size_answer.is_some()
     }
 
-    /// The number of the peer's probe that is to be answered now.
+    /// Removes and returns the number of the peer's probe to answer.
     pub(crate) fn take_size_answer(&mut self) -> Option<u32> {
         self.size_answer.take()
     }
 
-    /// The share of probes which get no answer although their size passes, with a margin; nothing if too little is known.
+    /// Returns the probability, with a margin, that a probe gets no answer although its size passes. `None` with too
+    /// little evidence.
     fn two_way_loss(&self, arrivals: &Arrivals) -> Option<f64> {
         let reported = self.flight.reported().filter(|reported| reported.passed >= KNOWN_DATAGRAMS)?;
         let lost = reported.passed.saturating_sub(reported.received);
@@ -167,7 +169,7 @@ impl Path {
     }
 }
 
-/// The share `lost` of `sent`, raised by what chance may have hidden.
+/// Returns the loss rate `lost` / `sent`, raised by the statistical uncertainty.
 fn raised(lost: u64, sent: u64) -> f64 {
     let sent = sent as f64 + 4.0;
     let share = ((lost as f64 + 2.0) / sent).min(1.0);

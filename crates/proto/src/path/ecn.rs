@@ -1,4 +1,4 @@
-//! Explicit congestion notification (RFC 3168): what queues on the path have marked, counted and told, and answered by nothing yet.
+//! Explicit Congestion Notification (RFC 3168): marks are counted and reported. The sender does not react to them yet.
 
 use std::net::SocketAddr;
 
@@ -6,24 +6,24 @@ use dfcp_wire::feedback::{self, Record, Records};
 
 use crate::stats::EcnStats;
 
-/// The ECN field of a datagram's IP packet (RFC 3168 §5).
+/// ECN field of a datagram's IP packet (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ecn {
-    /// Its sender does not take part, or something on the path has cleared the field.
+    /// The sender does not support ECN, or a node on the path has cleared the field.
     #[default]
     NotCapable,
-    /// ECT(0) or ECT(1): queues may mark it instead of dropping it. What is sent so has ECT(0).
+    /// ECT(0) or ECT(1): queues may mark the packet instead of dropping it. DFCP sends ECT(0).
     Capable,
-    /// CE: a queue on the path has marked it.
+    /// CE: a queue on the path has marked the packet.
     CongestionExperienced,
 }
 
-/// Source address and ECN mark of a datagram.
+/// Source address and ECN field of a received datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Source address.
+    /// Address that the datagram came from.
     pub remote: SocketAddr,
-    /// Its mark.
+    /// ECN field of the datagram's IP packet.
     pub ecn: Ecn,
 }
 
@@ -33,20 +33,20 @@ impl From<SocketAddr> for Origin {
     }
 }
 
-/// The marks of both directions. Most sessions never see one.
+/// ECN counters of both directions. `None` for most sessions, which never see a mark.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Option<Box<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// Of the peer's datagrams.
+    /// Marks on the peer's datagrams.
     received: EcnStats,
-    /// Of ours, as the peer says.
+    /// Marks on our datagrams, as the peer reports them.
     reported: EcnStats,
 }
 
 impl Marks {
-    /// A new datagram has come.
+    /// Counts a new datagram's mark.
     pub(crate) fn count(&mut self, ecn: Ecn) {
         if ecn == Ecn::NotCapable {
             return;
@@ -56,14 +56,14 @@ impl Marks {
         *count += 1;
     }
 
-    /// Counts for a report; `None` while no marked datagram has come (\[report-17\]).
+    /// Returns the counts for a report; `None` until a marked datagram arrives (\[report-17\]).
     pub(crate) fn record(&self) -> Option<feedback::EcnCounts> {
         let EcnStats { ce, ect } = self.received();
         (ce > 0 || ect > 0).then_some(feedback::EcnCounts { ce: ce as u32, ect: ect as u32 })
     }
 
-    /// Takes in what a report of `received` datagrams says. Counts that fall, or are more than those datagrams, cannot be true,
-    /// and change nothing (\[report-17\]).
+    /// Takes in the counts of a report, which covers `received` datagrams. False counts are ignored: decreasing ones,
+    /// and those above `received` (\[report-17\]).
     pub(crate) fn on_report(&mut self, records: &Records<'_>, received: u64) {
         let told = records.clone().find_map(|record| match record {
             Record::Ecn(counts) => Some(counts),
@@ -78,12 +78,12 @@ impl Marks {
         }
     }
 
-    /// Of the peer's datagrams.
+    /// Returns the marks on the peer's datagrams.
     pub(crate) fn received(&self) -> EcnStats {
         self.0.as_ref().map(|counted| counted.received).unwrap_or_default()
     }
 
-    /// Of ours, as the peer says.
+    /// Returns the marks on our datagrams, as the peer reports them.
     pub(crate) fn reported(&self) -> EcnStats {
         self.0.as_ref().map(|counted| counted.reported).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts after a report with these wire values.
+    /// Returns the counts after a report with these wire values.
     fn after(before: EcnStats, (ce, ect): (u32, u32), received: u64) -> (u64, u64) {
         let mut out = [0; 256];
         let mut writer = ReportWriter::new(&mut out, &Report::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Datagrams on their way to the peer, and the path as its reports describe it: the part of sending that all streams share.
+//! Data datagrams in flight, and the path estimates from reports. All streams of a session share this state.
 
 use std::time::Duration;
 
@@ -19,48 +19,48 @@ use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
 use crate::path::rtt::RttEstimator;
 use crate::path::unjudged::{Cause, Judgement, Unjudged};
 
-/// The slowest probing of a silent peer.
+/// Longest interval between probes of a silent peer, unless the RTT is longer.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// The newest report's statement on our datagrams.
+/// Counters of the newest report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
-    /// The report's own datagram number.
+    /// Datagram number of the report itself.
     number: u64,
-    /// The highest of our numbers that it names.
+    /// Highest of our numbers that the report names.
     pub(crate) highest: u64,
-    /// Datagrams sent up to that one.
+    /// Number of datagrams sent up to `highest`.
     pub(crate) passed: u64,
-    /// Datagrams that had arrived.
+    /// Number of datagrams that had arrived.
     pub(crate) received: u64,
 }
 
-/// Datagrams of ours that a report names; so far only their existence is verified.
+/// Numbers in a report. Only their existence has been verified so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     number: u64,
     highest: u64,
-    /// A later report has come before it.
+    /// True if a newer report has arrived before.
     pub(crate) is_stale: bool,
 }
 
-/// Marks of one report on arrivals of data datagrams, oldest first.
+/// Marks of one report on data arrivals, oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReportedMarks {
-    /// The last of them are filled.
+    /// Filled from the end; the last `count` are valid.
     marks: [Mark; 1 + MARKS_MAX],
     count: usize,
 }
 
 impl ReportedMarks {
-    /// Each is older than the ones before.
+    /// Adds a mark, which must be older than those before.
     fn add(&mut self, mark: Mark) {
         self.count += 1;
         let at = self.marks.len() - self.count;
         self.marks[at] = mark;
     }
 
-    /// Counts `lost` datagrams as arrived.
+    /// Counts `lost` datagrams as arrived in all marks.
     fn forgive(&mut self, lost: u64) {
         let at = self.marks.len() - self.count;
         self.marks[at..].iter_mut().for_each(|mark| mark.received += lost);
@@ -71,16 +71,16 @@ impl ReportedMarks {
     }
 }
 
-/// The datagrams in flight, and the estimates that reports feed.
+/// Datagrams in flight, with the estimates that reports update.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     in_flight: InFlight,
     receiver: ReceiverFlowControl,
     loss: LossEstimator,
     queue_delay: QueueDelay,
-    /// Once there is something that is not judged.
+    /// Losses excluded from estimates. `None` until there are some.
     unjudged: Option<Box<Unjudged>>,
-    /// Both ends have chosen that reports have the receiver's clock.
+    /// True if both ends have negotiated the receiver's clock in reports.
     reads_clock: bool,
     reported: Option<Reported>,
     last_report_at: Time,
@@ -90,51 +90,51 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// The handshake is done: the peer's silence counts from now.
+    /// Ends the handshake. The peer's silence is measured from now on.
     pub(crate) fn establish(&mut self, now: Time) {
         self.last_report_at = now;
     }
 
-    /// Sets whether reports have the receiver's clock.
+    /// Sets whether reports carry the receiver's clock.
     pub(crate) fn set_reads_clock(&mut self, reads_clock: bool) {
         self.reads_clock = reads_clock;
     }
 
-    /// A data datagram has been sent.
+    /// Records a sent data datagram.
     pub(crate) fn on_sent(&mut self, sent: Sent, is_probe: bool) {
         self.last_sent = sent.at;
         self.probes = self.probes.saturating_add(u32::from(is_probe));
         self.in_flight.push(sent);
     }
 
-    /// A part of a symbol has been sent, and not the last.
+    /// Records the sending of a part of a symbol that is not its last part.
     pub(crate) fn on_part_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 
-    /// A data datagram of the peer has come: the peer is there, and only its reports are lost. (A report that says nothing new is no
-    /// such sign: none of our datagrams arrived.)
+    /// Records data from the peer: it is alive, and only its reports are lost. A report without news is no such
+    /// evidence, because none of our datagrams arrived.
     pub(crate) fn on_data(&mut self) {
         self.probes = 0;
     }
 
-    /// Nothing that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when
-    /// the next block is sent.
+    /// Forgets all stream symbols in flight, which are useless now. Otherwise a lost symbol of a decoded block would
+    /// make the peer look silent when the next block is sent.
     pub(crate) fn forget(&mut self) {
         self.in_flight.forget(false);
     }
 
-    /// The same of messages: the time of all is over.
+    /// Forgets all message symbols in flight, because their deadlines have passed.
     pub(crate) fn forget_messages(&mut self) {
         self.in_flight.forget(true);
     }
 
     // ---- reports ----
 
-    /// Reads which datagrams the report names that came as datagram `number`.
+    /// Verifies the numbers in a report that arrived as datagram `number`.
     ///
     /// # Errors
-    /// It names one that was never sent ([report-10]).
+    /// The report names a datagram that was never sent ([report-10]).
     pub(crate) fn read(
         &self,
         number: u64,
@@ -152,8 +152,8 @@ impl Flight {
         Ok(Named { number, highest, is_stale: self.reported.is_some_and(overtaken) })
     }
 
-    /// Takes in what a report says of the receiver's clock; before the fate of what it names is settled. Returns what it tells
-    /// of arrivals.
+    /// Takes in the receiver's clock and marks from a report. Must precede [`on_report`](Self::on_report), which
+    /// removes sending times. Returns the marks of arrivals.
     pub(crate) fn on_clock(
         &mut self,
         now: Time,
@@ -172,7 +172,7 @@ impl Flight {
             }
         }
         if !self.reads_clock {
-            // By our own clock, with the way back in it.
+            // Without the receiver's clock use our own, which includes the delay of the way back.
             clock_us = Some((now.as_ns() / 1_000) as u32).map(|us| us.wrapping_sub(report.hold_us));
             marks = None;
         }
@@ -195,17 +195,17 @@ impl Flight {
         reported
     }
 
-    /// Datagrams which have arrived by a report.
+    /// Returns the total number of datagrams that had arrived at the time of the report.
     fn received(&self, report: &Report) -> u64 {
         let before = self.reported.map_or(0, |newest| newest.received);
         before + u64::from(report.datagrams_received.wrapping_sub(before as u32))
     }
 
-    /// Takes in what a report says of our datagrams: the fate of all up to the highest is known (\[data-4\]), and
-    /// `on_fate` is told of each. Returns the RTT sample, if there is one, and whether losses are judged.
+    /// Takes in a report. It settles the fate of all datagrams up to its highest number (\[data-4\]); `on_fate` is
+    /// called for each. Returns the RTT sample, if any, and the judgement on losses.
     ///
     /// # Errors
-    /// It counts more than were sent.
+    /// The report counts more datagrams than were sent.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
@@ -232,12 +232,12 @@ impl Flight {
             Some(forgiven) => Judgement::Judged { silence: silence.unwrap_or_default(), forgiven },
             None => Judgement::LeftOut,
         };
-        // A peer that claims to have held it for longer than it was gone says nothing about the path ([report-7]).
+        // A hold time longer than the datagram's age is false, so there is no sample ([report-7]).
         let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
         Ok((sample.filter(|sample| !sample.is_zero()), judgement))
     }
 
-    /// Returns how many losses are forgiven, or that none is judged.
+    /// Returns the number of forgiven losses; `None` if the report's losses are not judged at all.
     fn settle(&mut self, report: Reported, watched: Duration, mut on_fate: impl FnMut(Sent)) -> Option<u64> {
         while let Some(sent) = self.in_flight.settle(report.highest) {
             on_fate(sent);
@@ -255,7 +255,7 @@ impl Flight {
         Some(forgiven)
     }
 
-    /// Marks of a report that may be judged: unjudged losses are removed.
+    /// Removes unjudged losses from the marks of a report.
     pub(crate) fn judged_marks(&self, mut marks: ReportedMarks, judgement: Judgement) -> ReportedMarks {
         if judgement == Judgement::LeftOut {
             return ReportedMarks::default();
@@ -266,15 +266,15 @@ impl Flight {
         marks
     }
 
-    /// Takes in the same report's queue in front of the receiver; `symbol_size` is that of the data in it.
+    /// Updates flow control from the report's receive queue. `symbol_size` is the number of data bytes per datagram.
     pub(crate) fn on_queue(&mut self, now: Time, symbol_size: usize, queue: QueueReport) {
         self.receiver.on_report(now, symbol_size, self.loss.low(), queue);
     }
 
-    // ---- a peer that says nothing ----
+    // ---- silence of the peer ----
 
-    /// True if only probes may be sent: too much is in flight (\[plan-6\]), or valid reports have been missing for too
-    /// long (\[silence-1\]).
+    /// Returns true if only probes may be sent: too many datagrams are in flight for the receiver (\[plan-6\]), or
+    /// valid reports have been missing for too long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time, rtt: &RttEstimator) -> bool {
         self.room() == 0 || self.is_silent(now, rtt)
     }
@@ -283,13 +283,13 @@ impl Flight {
         self.silence(now, rtt).is_some()
     }
 
-    /// True if more reports in a row are missing than loss and a full queue make likely ([loss-3]).
+    /// Returns true if more reports in a row are missing than loss and a full queue explain ([loss-3]).
     fn were_reports_missing(&self, now: Time, rtt: &RttEstimator) -> bool {
         let patience = || rtt.probe_timeout(rtt.report_interval()) + REPORTS_LOST;
         self.unheard_since().is_some_and(|(since, _)| now.since(since) > patience())
     }
 
-    /// Time of the peer's silence beyond the wait.
+    /// Returns the time by which the peer's silence exceeds the tolerated one.
     fn silence(&self, now: Time, rtt: &RttEstimator) -> Option<Duration> {
         let oldest = self.in_flight.oldest_sent_at()?;
         let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
@@ -297,7 +297,7 @@ impl Flight {
         (!beyond.is_zero()).then_some(beyond)
     }
 
-    /// Time of the next probe (\[silence-2\]).
+    /// Returns the time of the next probe (\[silence-2\]).
     pub(crate) fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
         let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
         let at = self.last_sent.max(self.last_report_at) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));
@@ -307,29 +307,30 @@ impl Flight {
         }
     }
 
-    /// Since when nothing has been heard of what is in flight, and probes sent meanwhile; nothing if nothing is.
+    /// Returns the start of the peer's silence about datagrams in flight, and the number of probes sent since. `None`
+    /// if none are in flight.
     pub(crate) fn unheard_since(&self) -> Option<(Time, u32)> {
         Some((self.in_flight.oldest_sent_at()?.max(self.last_report_at), self.probes))
     }
 
-    // ---- what is known ----
+    // ---- estimates and limits ----
 
-    /// Data datagrams in flight.
+    /// Returns the number of data datagrams in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Data datagrams in flight to the address that the peer has now.
+    /// Returns the number of data datagrams in flight to the peer's current address.
     pub(crate) fn on_path(&self) -> usize {
         self.in_flight.on_path()
     }
 
-    /// Data datagrams that may be in flight in addition.
+    /// Returns the number of further data datagrams that may be in flight.
     pub(crate) fn room(&self) -> usize {
         self.receiver.in_flight_max().saturating_sub(self.in_flight.on_path())
     }
 
-    /// Departure of the last data datagram.
+    /// Returns the departure time of the last data datagram.
     pub(crate) fn last_sent(&self) -> Time {
         self.last_sent
     }
@@ -338,52 +339,52 @@ impl Flight {
         &self.loss
     }
 
-    /// Queueing delay of our datagrams, if reports have the peer's clock.
+    /// Returns the queueing delay of our datagrams, if reports carry the peer's clock.
     pub(crate) fn queue_delay(&self) -> Option<Duration> {
         self.queue_delay.latest()
     }
 
-    /// The peer has answered from another port. What is in flight went to the one before, and the silence since then was for that reason;
-    /// `sent` datagrams have been sent.
+    /// Records that the peer has moved to another address, after `sent` datagrams. Datagrams in flight went to the old
+    /// one, which explains the silence until now.
     pub(crate) fn on_moved(&mut self, now: Time, sent: u64) {
         self.unjudged.get_or_insert_default().leave_out(Cause::Move, sent);
         self.in_flight.leave_path();
         (self.last_report_at, self.probes) = (now, 0);
     }
 
-    /// Datagram `number` goes to an address that is not proven.
+    /// Records that datagram `number` goes to an unproven address.
     pub(crate) fn on_sent_elsewhere(&mut self, number: u64) {
         self.unjudged.get_or_insert_default().on_sent_elsewhere(number);
     }
 
-    /// The same datagrams, while what follows them takes another path: its loss and delay are unknown.
+    /// Keeps the datagrams in flight, and resets the estimates of loss and delay for a new path.
     pub(crate) fn onto_other_path(self) -> Self {
         let receiver = self.receiver.onto_other_path();
         Self { receiver, loss: LossEstimator::default(), queue_delay: QueueDelay::default(), ..self }
     }
 
-    /// The newest report.
+    /// Returns the counters of the newest report.
     pub(crate) fn reported(&self) -> Option<Reported> {
         self.reported
     }
 
-    /// `sharers` connections, this one included, share the queue in front of the receiver.
+    /// Sets the number of connections that share the receive queue, this one included.
     pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
         self.receiver.set_sharers(sharers);
     }
 
-    /// The least RTT lately, if any is known.
+    /// Returns the recent minimum RTT.
     pub(crate) fn least_rtt(&self) -> Option<Duration> {
         self.receiver.least_rtt()
     }
 
-    /// The fate of `sent` datagrams is known: `arrived` of them arrived.
+    /// Takes in the fate of `sent` datagrams, of which `arrived` arrived.
     #[cfg(test)]
     pub(crate) fn observe_loss(&mut self, sent: u64, arrived: u64) {
         self.loss.observe(sent, arrived);
     }
 
-    /// All datagrams up to `highest`, the first of them number 0, have arrived.
+    /// Reports all datagrams from 0 to `highest` as arrived.
     #[cfg(test)]
     pub(crate) fn all_arrived(&mut self, highest: u64, on_fate: impl FnMut(Sent)) {
         let number = self.reported.map_or(0, |newest| newest.number + 1);

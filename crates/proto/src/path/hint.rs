@@ -1,4 +1,4 @@
-//! Rate and round trip that one connection has found on a path, for the next one there (\[auto-12\]).
+//! Rate and RTT that a connection has found on a path, as a hint for the next connection there (\[auto-12\]).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use dfcp_time::Time;
 use crate::config::PathHint;
 use crate::limits::{PATH_MEMORY_TIME, PATHS_REMEMBERED_MAX, PROVEN_RATE_INTERVAL};
 
-/// The best rate that a peer has proven to decode over a second.
+/// Highest rate at which a peer has proven to decode, over at least 1 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProvenRate {
     since: Time,
@@ -20,7 +20,7 @@ impl ProvenRate {
         Self { since: now, bytes: 0, best_bps: 0 }
     }
 
-    /// So many bytes were newly proven.
+    /// Takes in a proof of `bytes` further bytes.
     pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
         self.bytes += bytes;
         let elapsed = now.since(self.since);
@@ -31,15 +31,15 @@ impl ProvenRate {
     }
 }
 
-/// Recent hints for the paths to some peers, by their addresses.
+/// Recent hints for paths, by peer address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathMemory {
-    /// Oldest first.
+    /// Address, time and hint, oldest first.
     paths: Vec<(IpAddr, Time, PathHint)>,
 }
 
 impl PathMemory {
-    /// A connection with `peer` is over.
+    /// Stores the hint of a finished connection with `peer`.
     pub(crate) fn remember(&mut self, now: Time, peer: IpAddr, hint: PathHint) {
         self.paths.retain(|(ip, ..)| *ip != peer);
         if self.paths.len() == PATHS_REMEMBERED_MAX {
@@ -48,7 +48,7 @@ impl PathMemory {
         self.paths.push((peer, now, hint));
     }
 
-    /// Hint for the path to `peer`, unless it is too old.
+    /// Returns the hint for the path to `peer`, unless it is too old.
     pub(crate) fn hint(&self, now: Time, peer: IpAddr) -> Option<PathHint> {
         let (_, at, hint) = self.paths.iter().find(|(ip, ..)| *ip == peer)?;
         (now.since(*at) < PATH_MEMORY_TIME).then_some(*hint)
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!((memory.hint(late, peer(2)), memory.hint(late, peer(1))), (None, Some(newer)));
     }
 
-    /// All at once, after a long wait, is no rate.
+    /// Bytes that are proven all together after a long wait are averaged over that wait.
     #[test]
     fn only_what_was_proven_over_a_second_counts() {
         let at = |ms: u64| Time::from_s(1) + Duration::from_millis(ms);

@@ -1,4 +1,4 @@
-//! Data datagrams whose fate is unknown: sent, and not yet passed by the highest number in a report.
+//! Data datagrams in flight: sent, and not yet covered by the highest number in a report.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use dfcp_wire::StreamId;
 pub(crate) struct Sent {
     pub(crate) number: u64,
     pub(crate) at: Time,
-    /// Of a message, whose sender knows more of it, whether its packet is above the base size.
+    /// Stream id. For a message symbol: 1 if its packet exceeds the base size, otherwise 0.
     stream: u32,
     block_id: u32,
 }
@@ -19,11 +19,13 @@ pub(crate) struct Sent {
 pub(crate) enum Carried {
     /// A symbol of a block.
     Symbol { stream: StreamId, block_id: u32 },
-    /// A symbol of messages, whose sender knows more of it; in a packet above the base size, or not.
+    /// A symbol of messages; the sender of messages keeps its details. `is_large` means that the packet exceeds the
+    /// base size.
     Message { is_large: bool },
 }
 
-/// No block has this id ([stream-6]): datagrams in flight may be a million, so that they have no room for more.
+/// Marks a message symbol. No block has this id ([stream-6]). An extra field would cost memory for up to a million
+/// datagrams.
 const MESSAGE: u32 = u32::MAX;
 
 impl Sent {
@@ -43,14 +45,14 @@ impl Sent {
     }
 }
 
-/// Room for this many is kept once there was any: a pause does not cost an allocation, and a burst does not hold memory for ever.
+/// Capacity kept once it was used. A pause does not cost an allocation, and a burst does not hold memory for ever.
 const KEPT_MAX: usize = 256;
 
 /// Datagrams in flight, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     sent: VecDeque<Sent>,
-    /// So many of the oldest went to an address that the peer has left.
+    /// Number of oldest datagrams that went to an address which the peer has left.
     stray: usize,
 }
 
@@ -59,12 +61,12 @@ impl InFlight {
         self.sent.len()
     }
 
-    /// Those which may be on the path that is used now.
+    /// Returns the number of datagrams in flight on the current path.
     pub(crate) fn on_path(&self) -> usize {
         self.sent.len() - self.stray
     }
 
-    /// Marks all datagrams so far as stray: the peer has left their destination address.
+    /// Marks all datagrams as stray: the peer has left their destination address.
     pub(crate) fn leave_path(&mut self) {
         self.stray = self.sent.len();
     }
@@ -73,7 +75,7 @@ impl InFlight {
         self.sent.front().map(|sent| sent.at)
     }
 
-    /// Nobody waits for the fate of the symbols in flight that belong to streams, or of those that belong to messages.
+    /// Forgets all symbols of messages, or all symbols of streams.
     pub(crate) fn forget(&mut self, messages: bool) {
         let after_stray = self.sent.get(self.stray).map(|sent| sent.number);
         self.sent.retain(|sent| matches!(sent.what(), Carried::Message { .. }) != messages);
@@ -88,20 +90,20 @@ impl InFlight {
 
     pub(crate) fn push(&mut self, sent: Sent) {
         if self.sent.capacity() == 0 {
-            // Many connections never have more under way.
+            // Many connections never have more than one datagram in flight.
             self.sent.reserve_exact(1);
         }
         self.sent.push_back(sent);
     }
 
-    /// Takes out the oldest datagram whose number is at most `highest`: its fate is known now.
+    /// Removes and returns the oldest datagram up to `highest`, whose fate is now known.
     pub(crate) fn settle(&mut self, highest: u64) -> Option<Sent> {
         let settled = self.sent.front().is_some_and(|sent| sent.number <= highest).then(|| self.sent.pop_front())?;
         self.stray = self.stray.saturating_sub(1);
         settled
     }
 
-    /// Departure of the datagram numbered `number`, if it is still in flight.
+    /// Returns the sending time of datagram `number`, if it is in flight.
     pub(crate) fn sent_at(&self, number: u64) -> Option<Time> {
         let index = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
         self.sent.get(index).map(|sent| sent.at)

@@ -1,21 +1,21 @@
-//! The loss estimate p̂: what share of the datagrams sent does not arrive.
+//! Estimate p̂ of the loss rate: the share of sent datagrams that do not arrive.
 
-/// Datagrams over which the estimate forgets. A longer memory wastes less on estimation error: with 4096 the standard
-/// error at p = 20 % is 0.4 % (`spec/protocol.md` \[loss-1\]).
+/// Memory of the estimate, datagrams. A longer memory reduces the estimation error: with 4096 the standard error at p =
+/// 20 % is 0.4 % (`spec/protocol.md` \[loss-1\]).
 const MEMORY_DATAGRAMS: f64 = 4096.0;
 
-/// Datagrams over which the second opinion forgets, which notices that the path has changed (`spec/protocol.md`
-/// \[loss-2\]).
+/// Memory of the second, faster estimate, datagrams. It detects changes of the path (`spec/protocol.md` \[loss-2\]).
 const RECENT_DATAGRAMS: f64 = 256.0;
 
-/// Standard errors by which the second opinion must differ to be heard: on an unchanging path that is rare.
+/// Standard errors by which the fast estimate must differ to count. On a constant path this is rare.
 const RECENT_DOUBT: f64 = 2.0;
 
-/// The estimate before anything is known, and how many datagrams' worth of evidence it counts for.
+/// Loss rate assumed before the first report.
 const PRIOR_LOSS: f64 = 0.05;
+/// Weight of this assumption, datagrams.
 const PRIOR_DATAGRAMS: f64 = 100.0;
 
-/// An average which forgets exponentially.
+/// Exponentially weighted average of the loss rate.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     sent: f64,
@@ -25,7 +25,8 @@ struct Memory {
 impl Memory {
     const PRIOR: Self = Self { sent: PRIOR_DATAGRAMS, lost: PRIOR_DATAGRAMS * PRIOR_LOSS };
 
-    /// Forgets over this number of `datagrams`, which is a constant of the caller's: each idle connection holds these fields.
+    /// Takes in `sent` datagrams, of which `arrived` arrived. The memory `datagrams` is an argument instead of a field,
+    /// because every idle connection holds these fields.
     fn observe(&mut self, datagrams: f64, sent: f64, arrived: f64) {
         let kept = (-sent / datagrams).exp();
         self.sent = self.sent * kept + sent;
@@ -36,20 +37,22 @@ impl Memory {
         if self.sent <= 0.0 { 0.0 } else { (self.lost / self.sent).clamp(0.0, 1.0) }
     }
 
-    /// Of the mean, were losses independent. An exponential average over n datagrams is as good as a plain one over 2n.
+    /// Returns the standard error of the mean for independent losses. An exponential average over n datagrams equals a
+    /// plain average over 2n.
     fn standard_error(&self) -> f64 {
         let p = self.mean();
         (p * (1.0 - p) / (2.0 * self.sent.max(1.0))).sqrt()
     }
 }
 
-/// The estimates of one direction's loss.
+/// Loss estimates of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossEstimator {
     long: Memory,
     recent: Memory,
-    /// Bounds from these, cached: read with every datagram, changed only by a report.
+    /// Lower bound, cached: read for every datagram, changed only by reports.
     low: f64,
+    /// Upper bound, cached.
     high: f64,
 }
 
@@ -60,7 +63,7 @@ impl Default for LossEstimator {
 }
 
 impl LossEstimator {
-    /// Takes in that of `sent` further datagrams `arrived` did. Late ones can make `arrived` exceed `sent`.
+    /// Takes in `sent` further datagrams, of which `arrived` arrived. Late datagrams can make `arrived` exceed `sent`.
     pub(crate) fn observe(&mut self, sent: u64, arrived: u64) {
         let (sent, arrived) = (sent as f64, arrived as f64);
         self.long.observe(MEMORY_DATAGRAMS, sent, arrived);
@@ -70,23 +73,24 @@ impl LossEstimator {
         self.high = long.max(recent - doubt);
     }
 
-    /// p̂, 0 to 1.
+    /// Returns p̂, 0 to 1.
     pub(crate) fn estimate(&self) -> f64 {
         self.long.mean()
     }
 
-    /// p̂ where too high a value is the dearer mistake: symbols sent in vain, while one too low costs another round. It
-    /// falls at once when the path gets better, and rises slowly.
+    /// Returns the lower bound of p̂, for decisions where overestimates cost more: they waste symbols, while an
+    /// underestimate costs another round. It falls at once when the path improves, and rises slowly.
     pub(crate) fn low(&self) -> f64 {
         self.low
     }
 
-    /// p̂ where too low a value is the dearer mistake: a round trip lost. It rises at once, and falls slowly.
+    /// Returns the upper bound of p̂, for decisions where underestimates cost more: they lose a round trip. It rises at
+    /// once, and falls slowly.
     pub(crate) fn high(&self) -> f64 {
         self.high
     }
 
-    /// p̂ where both mistakes cost the same: it rises and falls at once.
+    /// Returns p̂ for decisions where both errors cost the same. It rises and falls at once.
     pub(crate) fn now(&self) -> f64 {
         if self.low < self.long.mean() { self.low } else { self.high }
     }

@@ -1,4 +1,5 @@
-//! Paths of a session, as its sender knows them. [`Path`] owns the state of one; the modules are its parts, and what both profiles use of them.
+//! Paths of a session, from the sender's point of view. [`Path`] owns the state of one path. The modules are its parts,
+//! and parts that both profiles share.
 
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
@@ -45,75 +46,75 @@ use crate::config::PathHint;
 use crate::error::PeerMisbehaved;
 use crate::stats::Stats;
 
-/// Name of a path within its session: that with which it began is the first, and no other gets the same.
+/// Identifier of a path within its session. Ids are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathId(u32);
 
 impl PathId {
-    /// The path of the handshake.
+    /// Path of the handshake.
     pub(crate) const FIRST: Self = Self(0);
 }
 
-/// State of one path, as far as sending needs it (RFC 9000 §9.4, RFC 9002).
+/// Sending state of one path (RFC 9000 §9.4, RFC 9002).
 #[derive(Debug)]
 pub(crate) struct Path {
     id: PathId,
     /// The peer's address.
     remote: SocketAddr,
-    /// Bytes of an IP packet in front of a datagram: the configured ones, or what the path needs.
+    /// Bytes of an IP packet in front of a datagram: as configured, or as the path requires.
     overhead_bytes: u32,
     rtt: RttEstimator,
     flight: Flight,
     rate: SendRate,
     packet_size: PacketSize,
     large_packets: LargePackets,
-    /// The number of the peer's probe of a packet size which is to be answered.
+    /// Number of the peer's newest packet size probe that is not answered yet.
     size_answer: Option<u32>,
-    /// Account of the data that the peer has yet to prove.
+    /// Account of the data that the peer has not yet proven to have decoded.
     credit: Credit,
     /// Bits of IP packets sent.
     sent_bits: u64,
 }
 
-/// Outcome of a handshake, as far as it concerns the path.
+/// Result of a handshake, as far as it concerns the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
-    /// Reports have the receiver's clock.
+    /// True if reports carry the receiver's clock.
     pub(crate) reads_clock: bool,
     pub(crate) bounds: RateBounds,
-    /// Size of the IP packet of a datagram with a whole symbol.
+    /// Size of the IP packet that carries a full symbol, bytes.
     pub(crate) packet_bytes: u16,
-    /// Both ends probe for it; otherwise it is the size of all packets.
+    /// True if both ends probe for larger packets, up to `packet_bytes`. Otherwise `packet_bytes` is the fixed size.
     pub(crate) has_discovery: bool,
 }
 
 /// Content of a report that concerns the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathNews {
-    /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
+    /// RTT sample: time since the highest reported datagram was sent, less the time for which the peer held the report.
     pub(crate) rtt_sample: Option<Duration>,
-    /// Its marks of arrivals.
+    /// Marks of arrivals in the report.
     pub(crate) marks: ReportedMarks,
-    /// The judgement of its losses: if they say something of the path.
+    /// Judgement: the report's losses are evidence about the path, or are excluded.
     pub(crate) judgement: Judgement,
 }
 
-/// The queue in front of the receiver, as a report of news tells it, and what there is for it here.
+/// Inputs of flow control from a report: the queue in front of the receiver, and the demand of this sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// KiB that the receiver's system holds for this connection; 0 if it does not say.
+    /// Receive buffer of the peer's system for this connection, KiB; 0 if unknown.
     pub(crate) queue_kib: u32,
     pub(crate) arrival_rate_bps: u64,
-    /// Bytes of data in a datagram.
+    /// Data bytes per datagram.
     pub(crate) symbol_size: usize,
-    /// All that streams had is acknowledged.
+    /// True if all stream data are acknowledged.
     pub(crate) is_drained: bool,
-    /// Messages with deadlines are under way.
+    /// True if messages with deadlines are in flight or queued.
     pub(crate) has_messages: bool,
 }
 
 impl Path {
-    /// The first path of a session, of which nothing is known.
+    /// Creates the first path of a session, in its initial state.
     pub(crate) fn new(remote: SocketAddr, overhead_bytes: u32, bounds: RateBounds) -> Self {
         Self {
             id: PathId::FIRST,
@@ -122,7 +123,7 @@ impl Path {
             rtt: RttEstimator::default(),
             flight: Flight::default(),
             rate: SendRate::new(bounds),
-            // The handshake's datagrams are within it.
+            // Datagrams of the handshake do not exceed it.
             packet_size: PacketSize::fixed(BASE_BYTES),
             large_packets: LargePackets::default(),
             size_answer: None,
@@ -131,7 +132,7 @@ impl Path {
         }
     }
 
-    /// The handshake is done: the peer's silence counts from now.
+    /// Ends the handshake. The peer's silence is measured from now on.
     pub(crate) fn establish(&mut self, now: Time, agreed: Agreement) {
         self.flight.establish(now);
         self.flight.set_reads_clock(agreed.reads_clock);
@@ -144,7 +145,7 @@ impl Path {
         self.id
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub(crate) fn remote(&self) -> SocketAddr {
         self.remote
     }
@@ -155,19 +156,19 @@ impl Path {
         &self.rtt
     }
 
-    /// A handshake or a challenge took this long; see [`RttEstimator::guess`].
+    /// Takes in the duration of a handshake or a path validation; see [`RttEstimator::guess`].
     pub(crate) fn guess_rtt(&mut self, rtt: Duration) {
         self.rtt.guess(rtt);
     }
 
-    /// Wait for feedback before a probe.
+    /// Returns the time to wait for feedback before a probe.
     pub(crate) fn probe_timeout(&self) -> Duration {
         self.rtt.probe_timeout(self.rtt.report_interval())
     }
 
     // ---- datagrams in flight ----
 
-    /// The datagrams in flight, and the estimates that reports feed.
+    /// Returns the datagrams in flight, with the estimates that reports update.
     pub(crate) fn flight(&self) -> &Flight {
         &self.flight
     }
@@ -176,41 +177,41 @@ impl Path {
         &mut self.flight
     }
 
-    /// True if as many datagrams are in flight as the automatic rate permits.
+    /// Returns true if the automatic rate's limit of datagrams in flight is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.rate.in_flight_max().is_some_and(|most| self.flight.on_path() >= most)
     }
 
-    /// True if only probes may be sent: the path [`is_full`](Self::is_full), too much is in flight for the receiver (\[plan-6\]), or valid
-    /// reports have been missing for too long (\[silence-1\]).
+    /// Returns true if only probes may be sent: the path [`is_full`](Self::is_full), too many datagrams are in flight
+    /// for the receiver (\[plan-6\]), or valid reports have been missing for too long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time) -> bool {
         self.is_full() || self.flight.is_blocked(now, &self.rtt)
     }
 
-    /// Time of the next probe of a silent peer (\[silence-2\]).
+    /// Returns the time of the next probe of a silent peer (\[silence-2\]).
     pub(crate) fn probe_at(&self, spending: Spending) -> Time {
         self.flight.probe_at(&self.rtt, spending)
     }
 
-    /// A symbol has been sent whose fate matters.
+    /// Records a sent symbol whose fate matters.
     pub(crate) fn on_symbol_sent(&mut self, sent: Sent, is_probe: bool) {
         self.flight.on_sent(sent, is_probe);
     }
 
-    /// A data datagram of the peer has come.
+    /// Records that a data datagram of the peer has arrived.
     pub(crate) fn on_peer_data(&mut self) {
         self.flight.on_data();
     }
 
-    /// Nothing of streams that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when the
-    /// next block is sent.
+    /// Forgets all stream symbols in flight, which are useless now. Otherwise a lost symbol of a decoded block would
+    /// make the peer look silent when the next block is sent.
     pub(crate) fn forget_streams(&mut self) {
         self.flight.forget();
     }
 
     // ---- sizes and times of datagrams ----
 
-    /// Bytes of an IP packet in front of a datagram.
+    /// Returns the bytes of an IP packet in front of a datagram.
     pub(crate) fn overhead_bytes(&self) -> u32 {
         self.overhead_bytes
     }
@@ -219,32 +220,33 @@ impl Path {
         self.overhead_bytes = overhead_bytes;
     }
 
-    /// The size of the IP packet of a datagram of ours.
+    /// Returns the IP packet size of a datagram of `length` bytes. `virtual_bytes` bytes of its content are elided, but
+    /// count.
     pub(crate) fn ip_bytes(&self, length: usize, virtual_bytes: u32) -> u64 {
         length as u64 + u64::from(virtual_bytes) + u64::from(self.overhead_bytes)
     }
 
-    /// A datagram has left, in an IP packet of this size.
+    /// Counts a sent IP packet of this size.
     pub(crate) fn count_sent(&mut self, ip_bytes: u64) {
         self.sent_bits += ip_bytes * 8;
     }
 
-    /// Earliest departure of the next datagram of data.
+    /// Returns the earliest departure of the next data datagram.
     pub(crate) fn ready_at(&self) -> Time {
         self.rate.pacer().ready_at()
     }
 
-    /// Sending starts after a pause.
+    /// Restarts pacing after a pause.
     pub(crate) fn resume(&mut self, now: Time) {
         self.rate.pacer_mut().resume(now);
     }
 
-    /// A datagram of data leaves.
+    /// Accounts for a data datagram in the pacing.
     pub(crate) fn pace_data(&mut self, now: Time, ip_bytes: u64) {
         self.rate.pacer_mut().sent(now, ip_bytes);
     }
 
-    /// A control datagram leaves, which does not wait.
+    /// Accounts for a control datagram, which is never delayed, in the pacing.
     pub(crate) fn pace_control(&mut self, now: Time, ip_bytes: u64) {
         let datagram_bytes = self.packet_bytes();
         self.rate.pacer_mut().sent_control(now, ip_bytes, datagram_bytes);
@@ -252,23 +254,23 @@ impl Path {
 
     // ---- rate and credit ----
 
-    /// The configured rate is another.
+    /// Applies a changed configuration of the rate.
     pub(crate) fn set_config(&mut self, config: &Config) {
         self.rate.set_bounds(self.rate.bounds().with_config(config));
     }
 
-    /// The rate of now; `None` is that of the line.
+    /// Returns the current rate, bit/s; `None` is the line rate.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         self.rate.bps()
     }
 
-    /// Time of a full datagram of data at the rate; none at the line rate.
+    /// Returns the transmission time of a full data datagram; zero at the line rate.
     pub(crate) fn datagram_time(&self) -> Duration {
         self.rate.time_of(self.packet_bytes())
     }
 
-    /// A symbol of a block of `k` is about to be sent, behind those with `numbers`. `hint`: what an earlier connection has found, if
-    /// this one began on this path.
+    /// Starts rate control if necessary. Called before a symbol of a block of `k` symbols is sent, after `numbers`.
+    /// `hint` is the rate that an earlier connection found, on the session's first path only.
     pub(crate) fn begin_rate_control(&mut self, now: Time, k: u16, numbers: &DatagramNumbers, hint: Option<PathHint>) {
         let Self { rate, rtt, packet_size, flight, .. } = self;
         rate.begin_control(k, flight.len(), || {
@@ -281,49 +283,51 @@ impl Path {
         });
     }
 
-    /// There is nothing to send, unless the path [`is_full`](Self::is_full).
+    /// Records that the application has no data to send. Ignored if the path [`is_full`](Self::is_full).
     pub(crate) fn on_nothing_to_send(&mut self) {
         if !self.is_full() {
             self.rate.on_limited();
         }
     }
 
-    /// A datagram of data leaves with the last of `numbers`, which was cut to fit into its packet of `ip_bytes`, or not.
+    /// Records a data datagram that leaves with the last of `numbers`, in a packet of `ip_bytes`. `is_cut` means that
+    /// its data were cut to fit.
     pub(crate) fn on_data_sent(&mut self, now: Time, ip_bytes: u64, is_cut: bool, numbers: &DatagramNumbers) {
         self.credit.on_sent(now, ip_bytes);
         self.note_size(ip_bytes, is_cut);
         self.rate.on_sent(numbers);
     }
 
-    /// The data that the credit permits now. `symbol_bytes` are those of the IP packet of a whole symbol; `oldest_block_bytes` is called only if
-    /// it matters.
+    /// Returns the traffic that the credit permits. `symbol_bytes` is the IP packet size of a full symbol.
+    /// `oldest_block_bytes` is called only if needed.
     pub(crate) fn spending(&self, symbol_bytes: u64, oldest_block_bytes: impl FnOnce() -> u64) -> Spending {
         let last_sent = (self.flight.last_sent(), symbol_bytes);
         self.credit.spending(self.rate.bounds().credit_bps(), last_sent, oldest_block_bytes)
     }
 
-    /// The peer has newly proven to have decoded what takes this many IP bytes.
+    /// Takes in a proof that the peer has decoded blocks of `ip_bytes` IP bytes.
     pub(crate) fn on_proven(&mut self, now: Time, ip_bytes: u64) {
         self.credit.on_proven(now, ip_bytes);
         self.rate.on_proven(now, ip_bytes);
     }
 
-    /// Rate and round trip, as far as they are proven.
+    /// Returns the proven rate and RTT of this path, for later connections.
     pub(crate) fn hint(&self) -> Option<PathHint> {
         self.rate.hint()
     }
 
-    // ---- moves ----
+    // ---- path changes ----
 
-    /// The peer has proven that it receives at `remote`. What is in flight went to the one before, and the silence since then was for that reason.
+    /// Switches to the peer's proven address `remote`. Datagrams in flight went to the old one, which explains the
+    /// silence until now.
     fn on_moved(&mut self, now: Time, remote: SocketAddr, numbers: &DatagramNumbers) {
         self.remote = remote;
         self.flight.on_moved(now, numbers.sent_before(numbers.end()));
     }
 
-    /// The path to another host takes the place of this one; its round trip may be `rtt`. It begins with nothing (RFC 9000 §9.4), except what is
-    /// no property of a path: datagrams in flight, which have the session's numbers; what may still be lent to the peer; the sizes agreed; and
-    /// the evidence of the breaker, which moves without end must not blind (\[loss-3\]).
+    /// Replaces this path by one to another host, with the RTT guess `rtt`. The new path begins without state (RFC 9000
+    /// §9.4), except for state that belongs to the session: datagrams in flight, credit, the agreed packet sizes, and
+    /// the breaker's evidence, so that endless moves cannot blind the breaker (\[loss-3\]).
     fn become_other(&mut self, now: Time, id: PathId, rtt: Duration) {
         let fresh = Self::new(self.remote, self.overhead_bytes, self.rate.bounds());
         let Self { flight, rate, packet_size, credit, sent_bits, .. } = std::mem::replace(self, fresh);
@@ -338,10 +342,10 @@ impl Path {
 
     // ---- reports ----
 
-    /// Takes in what a report says of our datagrams and their path; `on_fate` is told of each whose fate it settles.
+    /// Takes in a report on our datagrams. Calls `on_fate` for each datagram whose fate the report settles.
     ///
     /// # Errors
-    /// It counts more than were sent.
+    /// The report counts more datagrams than were sent.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
@@ -350,14 +354,14 @@ impl Path {
         numbers: &DatagramNumbers,
         on_fate: impl FnMut(Sent),
     ) -> Result<PathNews, PeerMisbehaved> {
-        // While the datagrams that it names still have their times.
+        // Before the report settles its datagrams, because that removes their sending times.
         let marks = self.flight.on_clock(now, named, (report, records), numbers);
         let (rtt_sample, judgement) = self.flight.on_report(now, named, report, (numbers, &self.rtt), on_fate)?;
         let marks = self.flight.judged_marks(marks, judgement);
         Ok(PathNews { rtt_sample, marks, judgement })
     }
 
-    /// Takes in the effects of a report of news on round trip, flow control, rate and credit.
+    /// Updates RTT, flow control, rate and credit from a report with news.
     pub(crate) fn on_news(&mut self, now: Time, news: &PathNews, demand: Demand) {
         let sample = news.rtt_sample;
         if let Some(sample) = sample {
@@ -375,8 +379,8 @@ impl Path {
         self.credit.on_report(sample);
     }
 
-    /// Gives the breaker the same report: `arrived_bytes` of the session had arrived. `is_credit_short` says that half of the bytes which may be
-    /// sent without a proof of decoding have been sent.
+    /// Passes the report to the breaker. `arrived_bytes` is the session's total. `is_credit_short` means that half of
+    /// the credit, the bytes that may be sent without proof of decoding, is used up.
     pub(crate) fn watch(
         &mut self,
         now: Time,
@@ -410,7 +414,7 @@ impl Path {
 
 #[cfg(test)]
 impl Path {
-    /// An open one without bounds.
+    /// Returns an established path without bounds.
     pub(crate) fn open(remote: SocketAddr, now: Time, reads_clock: bool) -> Self {
         let bounds = RateBounds::new(&Config::danger_unsealed(), 0);
         let mut path = Self::new(remote, 0, bounds);
@@ -418,7 +422,7 @@ impl Path {
         path
     }
 
-    /// Takes in a round trip.
+    /// Takes in an RTT sample.
     pub(crate) fn sample_rtt(&mut self, rtt: Duration) {
         self.rtt.sample(rtt);
     }
@@ -443,14 +447,14 @@ mod tests {
             path.credit.on_sent(Time::from_s(1), megabytes * 1_000_000);
             matches!(path.spending(1_500, || 0), Spending::Trickle { .. })
         };
-        // Two seconds of 1 Gbit/s, of the cap where that is less, and of our own rate where it is not.
+        // Credit is 2 s of the rate: 1 Gbit/s at line rate, the cap if it is lower, or the configured rate.
         for (rate, cap_bps, megabytes) in [
             (Rate::Line, 0, 250),
             (Rate::Line, u64::MAX, 250),
             (Rate::Line, 2_000_000_000, 250),
             (Rate::Line, 100_000_000, 25),
             (Rate::Fixed { rate_bps: 40_000_000 }, u64::MAX, 10),
-            // Nor does what an automatic rate has found, by reports which may be lies.
+            // An automatically found rate does not raise the credit either: it depends on reports, which may be lies.
             (Rate::auto(Policy::Fair), u64::MAX, 25),
             (automatic(Some(40_000_000), None), u64::MAX, 10),
             (automatic(None, Some(200_000_000)), u64::MAX, 50),

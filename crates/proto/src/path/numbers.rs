@@ -1,22 +1,24 @@
-//! Datagram numbers: given out in order, a few of them never (`spec/protocol.md` \[data-5\]).
+//! Datagram numbers, assigned in order, with some numbers skipped (`spec/protocol.md` \[data-5\]).
 //!
-//! An honest receiver cannot have seen a number which was never sent. A receiver that claims what it did not receive does
-//! not know which ones these are (RFC 9000 §21.4). One that receives can infer them from the gaps; it need not guess.
+//! An honest receiver never reports a number that was not sent. A receiver that claims datagrams it did not receive
+//! cannot know the skipped numbers (RFC 9000 §21.4). One that receives them can infer the skipped numbers from the
+//! gaps; it gains nothing from guessing.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// One number is skipped in each run of this length, at an unpredictable place.
+/// Length of a group of numbers. One unpredictable number of each group is skipped.
 const GROUP: u64 = 128;
 
-/// Gives out the numbers of one direction's datagrams, from 0 on.
+/// Assigns the datagram numbers of one direction, from 0 on.
 pub(crate) struct DatagramNumbers {
     next: u64,
-    /// Decides which ones are skipped.
+    /// Seed of the skipped numbers.
     seed: [u8; 32],
-    /// The first group of which one is skipped. None is in classic, where nothing reports numbers, nor in a handshake.
+    /// First group with a skipped number. `u32::MAX` if numbers are never skipped: in the classic profile, whose
+    /// reports carry no numbers, and during a handshake.
     first_group: u32,
-    /// The place of the number skipped in the group of `next`, if one is, so that most datagrams draw nothing.
+    /// Offset of the skipped number in the group of `next`, cached so that most datagrams draw no random number.
     skipped_here: Option<u8>,
 }
 
@@ -27,13 +29,13 @@ impl Default for DatagramNumbers {
 }
 
 impl DatagramNumbers {
-    /// From the next group on, one number in each is skipped. The peer must not be able to guess the seed.
+    /// Starts to skip one number per group, from the next group on. The peer must not be able to guess the seed.
     pub(crate) fn skip_some(&mut self, seed: [u8; 32]) {
         self.seed = seed;
         self.first_group = u32::try_from(self.next / GROUP + 1).unwrap_or(u32::MAX);
     }
 
-    /// The number of the next datagram.
+    /// Returns the number of the next datagram.
     pub(crate) fn take(&mut self) -> u64 {
         if self.next.is_multiple_of(GROUP) {
             self.skipped_here = self.place_in(self.next / GROUP);
@@ -47,17 +49,17 @@ impl DatagramNumbers {
         number
     }
 
-    /// One past the last number given out.
+    /// Returns the last assigned number + 1.
     pub(crate) fn end(&self) -> u64 {
         self.next
     }
 
-    /// Numbers below `end` which were given out, or will be.
+    /// Returns the number of assigned, unskipped numbers below `end`.
     pub(crate) fn sent_before(&self, end: u64) -> u64 {
         end - self.skipped_before(end)
     }
 
-    /// True if `number` is never given out.
+    /// Returns true if `number` is skipped.
     pub(crate) fn is_skipped(&self, number: u64) -> bool {
         self.skipped_in(number / GROUP) == Some(number)
     }
@@ -70,14 +72,14 @@ impl DatagramNumbers {
         }
     }
 
-    /// The number skipped in this group, if one is.
+    /// Returns the skipped number of this group.
     fn skipped_in(&self, group: u64) -> Option<u64> {
         self.place_in(group).map(|place| group * GROUP + u64::from(place))
     }
 
-    /// Its place in the group.
+    /// Returns the offset of the skipped number in this group.
     fn place_in(&self, group: u64) -> Option<u8> {
-        // No connection sends as many datagrams without skipping any as would make the first group overflow.
+        // No connection sends enough datagrams to reach group `u32::MAX`.
         if self.first_group == u32::MAX || group < u64::from(self.first_group) {
             return None;
         }
@@ -86,7 +88,7 @@ impl DatagramNumbers {
         Some((generator.next_u32() % GROUP as u32) as u8)
     }
 
-    /// Goes on at `number`, as after that many datagrams.
+    /// Continues at `number`, as if that many datagrams had been sent.
     #[cfg(test)]
     pub(crate) fn jump_to(&mut self, number: u64) {
         self.next = number;
@@ -95,7 +97,7 @@ impl DatagramNumbers {
 }
 
 impl std::fmt::Debug for DatagramNumbers {
-    /// The seed tells a peer what to leave out.
+    /// Hides the seed, which would reveal the skipped numbers.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DatagramNumbers").field("next", &self.next).finish_non_exhaustive()
     }

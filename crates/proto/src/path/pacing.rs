@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Lateness of the caller's timer that a burst may catch up, so that the average rate holds.
+/// Longest delay of the caller's timer that a burst may make up for, so that the average rate holds.
 const CATCH_UP: Duration = Duration::from_millis(4);
 
-/// Paces datagrams at a rate.
+/// Paces datagrams at a given rate.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    /// `None` is the line rate: never wait.
+    /// Rate; `None` is the line rate, without any wait.
     rate_bps: Option<NonZeroU64>,
     next: Time,
-    /// Billionths of a nanosecond-bit left over, so that long runs do not drift.
+    /// Fraction of a nanosecond carried over, in units of 1/`rate_bps` ns, so that long runs do not drift.
     remainder: u64,
-    /// Latest time to which control datagrams may put off the next one of data; [`Time::MAX`] while there was none since the
-    /// last.
+    /// Latest time to which control datagrams may delay the next data datagram. [`Time::MAX`] if there was none since
+    /// the last data datagram.
     data_by: Time,
 }
 
@@ -34,19 +34,19 @@ impl Pacer {
         self.rate_bps.map(NonZeroU64::get)
     }
 
-    /// Earliest departure of the next datagram; at or before `now` means at once.
+    /// Returns the earliest departure of the next datagram. A time in the past means now.
     pub(crate) fn ready_at(&self) -> Time {
         if self.rate_bps.is_some() { self.next } else { Time::ZERO }
     }
 
-    /// Accounts for a datagram of data of `bytes` IP bytes which leaves at `now`, whether it had to wait or not.
+    /// Accounts for a data datagram of `bytes` IP bytes that leaves at `now`.
     pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
         self.data_by = Time::MAX;
         self.count(now, bytes);
     }
 
-    /// Accounts for a control datagram, which does not wait. All of them together put off the next datagram of data by at most
-    /// `datagram_bytes`' time, so that a slow sender which has much to acknowledge still gets its own data out.
+    /// Accounts for a control datagram, which is never delayed. Control datagrams together delay the next data datagram
+    /// by at most the time of `datagram_bytes`. So a slow sender with many acknowledgements still sends its own data.
     pub(crate) fn sent_control(&mut self, now: Time, bytes: u64, datagram_bytes: u64) {
         let Some(rate_bps) = self.rate_bps() else { return };
         let time = Duration::from_nanos(datagram_bytes.saturating_mul(8_000_000_000) / rate_bps);
@@ -64,7 +64,7 @@ impl Pacer {
         self.next = self.next.max(now - CATCH_UP) + Duration::from_nanos(scaled / rate_bps);
     }
 
-    /// To be called when sending starts after a pause: lateness of a timer is caught up, idleness is not.
+    /// Must be called when sending starts after a pause. Late timers are made up for; idle time is not.
     pub(crate) fn resume(&mut self, now: Time) {
         self.next = self.next.max(now);
     }
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(sent, 100_000_000_u64.div_ceil(1476 * 8));
     }
 
-    /// More bits of control datagrams than the rate: a slow sender that reports on fast arrivals.
+    /// A slow sender that reports on fast arrivals: its control datagrams exceed its rate.
     #[test]
     fn control_datagrams_put_off_data_by_one_datagrams_time_and_no_more() {
         let mut pacer = Pacer::new(Some(80_000));

@@ -1,8 +1,9 @@
-//! The paths of a session, and the proof of a new address of the peer (`spec/protocol.md`, "Paths"; RFC 9000 §8.2, §9).
-//! Sealed connections only: in plaintext anybody could claim to be the peer.
+//! Paths of a session, and validation of a new address of the peer (`spec/protocol.md`, "Paths"; RFC 9000 §8.2, §9).
+//! Encrypted connections only: in plaintext anybody could pretend to be the peer.
 //!
-//! One path is in use; beside it stand the addresses that are being validated. Datagram numbers, keys, arrivals and ECN marks are no state of a
-//! path: one space of numbers serves all of them, as in RFC 9000 §12.3, and reports count over that space.
+//! One path is in use, and some candidate addresses may be in validation. Datagram numbers, keys, arrivals and ECN
+//! marks do not belong to a path. All paths share one number space, as in RFC 9000 §12.3, and reports count in that
+//! space.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,26 +15,26 @@ use crate::limits;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::{Path, PathId};
 
-/// A challenge that has left.
+/// A challenge that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
     token: u64,
     left_at: Time,
 }
 
-/// An address of which the peer has yet to prove that it receives there.
+/// An address at which the peer has yet to prove that it receives.
 #[derive(Debug)]
 struct Candidate {
     remote: SocketAddr,
-    /// The newest of those which have left, each with a token of its own: an answer tells which one it answers.
+    /// Newest challenges sent. Each has its own token, so that a response identifies the challenge it answers.
     challenges: VecDeque<Challenge>,
     asked_since: Option<Time>,
-    /// For as many datagrams that have come from there nothing has gone there yet.
+    /// Datagrams received from the address, less those sent to it. Each permits one datagram to it.
     owed: u8,
 }
 
 impl Candidate {
-    /// Time from which the next challenge may leave.
+    /// Returns the earliest time of the next challenge.
     fn due_at(&self) -> Time {
         let (Some(since), Some(last)) = (self.asked_since, self.challenges.back()) else { return Time::ZERO };
         let wait = last.left_at.since(since) / limits::PATH_CHALLENGE_PARTS;
@@ -45,43 +46,43 @@ impl Candidate {
     }
 }
 
-/// The peer has proven that it receives at another address.
+/// Result of a validation: the peer receives at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// From the challenge that it answers to the answer.
+    /// Time from the answered challenge to its response.
     pub(crate) rtt: Duration,
-    /// Not only the port is another.
+    /// True if the IP address differs, false if only the port does.
     pub(crate) is_other_host: bool,
 }
 
-/// A message about a path.
+/// A path validation message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathMessage {
-    /// Prove that you receive here.
+    /// Path challenge with a token, which the peer must return.
     Challenge(u64),
-    /// That is what I received.
+    /// Path response with the token of the peer's challenge.
     Response(u64),
 }
 
-/// The path in use, and addresses of the peer that may be others.
+/// The path in use, and candidate addresses of the peer.
 #[derive(Debug)]
 pub(crate) struct Paths {
     active: Path,
-    /// Once either end has moved, or seemed to.
+    /// State of validations. `None` until an end seems to have moved.
     asking: Option<Box<Asking>>,
-    /// Proven addresses after the first.
+    /// Number of changes of the peer's address.
     changes: u64,
-    /// Paths after the first.
+    /// Number of times that another path replaced the active one.
     replaced: u32,
 }
 
-/// Challenges to addresses, and answers to the peer's challenges.
+/// Candidate addresses with their challenges, and responses to the peer's challenges.
 #[derive(Debug, Default)]
 struct Asking {
     candidates: VecDeque<Candidate>,
     responses: VecDeque<(SocketAddr, u64)>,
-    /// Time of the last challenge, to whichever address: a candidate which comes again after it was forgotten does not
-    /// begin anew.
+    /// Time of the last challenge to any address. It outlives candidates, so that an address which is forgotten and
+    /// returns is not challenged sooner.
     asked_at: Option<Time>,
 }
 
@@ -90,7 +91,7 @@ impl Paths {
         Self { active: first, asking: None, changes: 0, replaced: 0 }
     }
 
-    /// The path that is used, to whose address everything goes except challenges and responses.
+    /// Returns the path in use. All datagrams go to its address, except challenges and responses.
     pub(crate) fn active(&self) -> &Path {
         &self.active
     }
@@ -99,12 +100,12 @@ impl Paths {
         &mut self.active
     }
 
-    /// Changes of the address so far.
+    /// Returns the number of changes of the peer's address.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// An authentic datagram has come from `remote`, younger than all before it.
+    /// Records an authentic datagram from `remote` whose number is above all before it.
     pub(crate) fn on_newest(&mut self, remote: SocketAddr) {
         if remote == self.active.remote() {
             return;
@@ -120,7 +121,7 @@ impl Paths {
         candidates.push_back(Candidate { remote, challenges: VecDeque::new(), asked_since: None, owed: 1 });
     }
 
-    /// The peer asks whether we receive where it sent this to; the answer goes back to where it came from (\[path-3\]).
+    /// Queues the response to a challenge. It goes to the address that the challenge came from (\[path-3\]).
     pub(crate) fn on_challenge(&mut self, remote: SocketAddr, challenge: u64) {
         let responses = &mut self.asking.get_or_insert_default().responses;
         if responses.len() < limits::PATH_RESPONSES_MAX {
@@ -128,8 +129,8 @@ impl Paths {
         }
     }
 
-    /// The peer proves an address: data go there from now on. The path to another host takes the place of the one before. The network in front of
-    /// another port of the same host is the same: what is known of it stays (\[path-5\]).
+    /// Takes in a response. The proven address is used from now on. Another host means another path, which begins anew.
+    /// Another port of the same host keeps the path's state, because the network is the same (\[path-5\]).
     pub(crate) fn on_response(&mut self, now: Time, token: u64, numbers: &DatagramNumbers) -> Option<Moved> {
         let asking = self.asking.as_mut()?;
         let answered = asking.candidates.iter().find_map(|candidate| {
@@ -143,24 +144,24 @@ impl Paths {
         self.active.on_moved(now, remote, numbers);
         self.changes += 1;
         if is_other_host {
-            // The peer may have kept the challenge: the round trip is a guess.
+            // The RTT is a guess, because the peer may have delayed its response.
             self.replace(now, rtt);
         }
         Some(Moved { rtt, is_other_host })
     }
 
-    /// This side's datagrams leave from another host from now on (\[path-6\]).
+    /// Begins a new path: this side's datagrams leave from another host from now on (\[path-6\]).
     pub(crate) fn on_own_move(&mut self, now: Time) {
         self.replace(now, self.active.rtt().smoothed());
     }
 
-    /// Another path takes the place of the active one; its round trip may be `rtt`.
+    /// Replaces the active path by a new one with the RTT guess `rtt`.
     fn replace(&mut self, now: Time, rtt: Duration) {
         self.replaced = self.replaced.saturating_add(1);
         self.active.become_other(now, PathId(self.replaced), rtt);
     }
 
-    /// Time of the next challenge or response; a response is due at once.
+    /// Returns the time of the next challenge or response. Responses are due immediately.
     pub(crate) fn due_at(&self) -> Option<Time> {
         let asking = self.asking.as_ref()?;
         if !asking.responses.is_empty() {
@@ -170,17 +171,18 @@ impl Paths {
         Some(asking.asked_at.map_or(owed, |at| owed.max(at + limits::PATH_CHALLENGE_INTERVAL_MIN)))
     }
 
-    /// The next message, and its address. `draw` gives a secret random number.
+    /// Returns the next message and its destination. `draw` returns a secret random number.
     pub(crate) fn next_message(&mut self, now: Time, draw: impl FnOnce() -> u64) -> Option<(SocketAddr, PathMessage)> {
         self.due_at().filter(|&at| now >= at)?;
         let asking = self.asking.as_mut()?;
         if let Some((remote, token)) = asking.responses.pop_front() {
-            // One datagram came from there: it gets one, and the question waits for another.
+            // Each datagram received from an address permits one to it. The response uses it up, so that a challenge
+            // waits for the next one.
             let candidates = asking.candidates.iter_mut().filter(|it| it.remote == remote);
             candidates.for_each(|it| it.owed = it.owed.saturating_sub(1));
             return Some((remote, PathMessage::Response(token)));
         }
-        // In turn, beginning with one that was never asked.
+        // Round robin, beginning with candidates that were never challenged.
         let owed = asking.candidates.iter_mut().filter(|candidate| candidate.owed > 0 && candidate.due_at() <= now);
         let candidate = owed.min_by_key(|candidate| candidate.last_left_at())?;
         candidate.owed -= 1;
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Paths, and what draws tokens for them.
+    /// Paths, with a generator of tokens.
     struct World {
         paths: Paths,
         random: ChaCha20Rng,
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(paths.answer(Time::from_ms(9), token), None, "a response serves once");
     }
 
-    /// Each repeat has a token of its own, and an answer tells the time since its own left, however late it comes.
+    /// Each repeated challenge has its own token. A late response is measured from its own challenge.
     #[test]
     fn an_answer_is_measured_from_the_challenge_that_it_answers() {
         for answered in 0..5 {
@@ -272,7 +274,7 @@ mod tests {
         }
     }
 
-    /// Whatever the round trip: the challenge is still remembered when its answer comes.
+    /// Challenges are remembered until their responses come, for any RTT.
     #[test]
     fn an_address_proves_itself_over_any_round_trip() {
         for rtt_ms in [1, 19, 40, 300, 900, 3_000, 10_000_u64] {
@@ -291,7 +293,7 @@ mod tests {
         }
     }
 
-    /// [path-5]: the port is what a NAT changes. IPv4 addresses are the same mapped into IPv6.
+    /// Tests [path-5]: a NAT changes the port. An IPv4 address equals its IPv4-mapped IPv6 address.
     #[test]
     fn another_port_is_the_same_host_and_another_address_is_not() {
         let mapped = SocketAddr::new(std::net::Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().into(), 3);
@@ -318,7 +320,7 @@ mod tests {
         assert!(sent >= 30, "{sent}");
     }
 
-    /// [path-2]: an attacker who makes candidates come and go, and come again, makes us ask no more often.
+    /// Tests [path-2]: an attacker who makes candidates come and go cannot raise the rate of challenges.
     #[test]
     fn all_candidates_together_are_asked_once_in_20_ms() {
         for addresses in [1, 3, 4, 50] {
@@ -329,7 +331,7 @@ mod tests {
                 world.paths.on_newest(at(2 + (us / 250 % addresses) as u16));
                 asked_at.extend(world.next(now).map(|_| now));
             }
-            // One alone is asked ever more slowly.
+            // Challenges to a single candidate become ever rarer.
             let expected = if addresses == 1 { 30..=36 } else { 48..=50 };
             assert!(expected.contains(&asked_at.len()), "{addresses} addresses: {}", asked_at.len());
             assert!(asked_at.windows(2).all(|pair| pair[1].since(pair[0]) >= limits::PATH_CHALLENGE_INTERVAL_MIN));
@@ -347,7 +349,7 @@ mod tests {
         assert_eq!(ports, [2, 3, 4, 5, 2, 3, 4, 5]);
     }
 
-    /// [path-4]
+    /// Tests [path-4].
     #[test]
     fn a_proven_address_makes_the_other_candidates_forgotten() {
         let mut world = World::new();

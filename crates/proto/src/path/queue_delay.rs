@@ -1,7 +1,7 @@
-//! Queueing delay of datagrams: the excess of their one-way delays over the recent minimum.
+//! Queueing delay of datagrams: the excess of their one-way delay over the recent minimum.
 //!
-//! The receiver's clock has another origin than ours, which cancels out (\[report-16\]). What it says is the peer's word: a wrong
-//! clock makes this estimate wrong, and nothing else.
+//! The unknown offset between the receiver's clock and ours cancels out (\[report-16\]). The clock is the peer's claim:
+//! a false clock makes only this estimate wrong.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use dfcp_time::Time;
 use crate::limits::QUEUE_DELAY_MAX;
 use crate::path::least_delay::LeastDelay;
 
-/// The estimate of one direction's path.
+/// Queueing delay of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueDelay {
     delays: LeastDelay,
@@ -18,8 +18,8 @@ pub(crate) struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// Takes in what one report says: when datagrams were sent by our clock, and when they arrived by the peer's, in
-    /// microseconds modulo 2³².
+    /// Takes in the (sending time, arrival time) pairs of one report. Arrival times are by the peer's clock, µs modulo
+    /// 2³².
     pub(crate) fn on_report(&mut self, now: Time, arrivals: impl Iterator<Item = (Time, u32)>) {
         let mut least_of_report = None;
         for (sent_at, arrived_us) in arrivals {
@@ -29,14 +29,14 @@ impl QueueDelay {
         let Some(of_report) = least_of_report else { return };
         let waited = Duration::from_micros(self.delays.excess_us(of_report));
         if waited > QUEUE_DELAY_MAX {
-            // No queue is that long: the peer's clock was set, or it lies.
+            // No queue is that long: the peer's clock was set, or the peer lies.
             *self = Self::default();
             return;
         }
         self.latest = Some(waited);
     }
 
-    /// Least queueing delay among the datagrams that the newest report names.
+    /// Returns the minimum queueing delay of the datagrams in the newest report.
     pub(crate) fn latest(&self) -> Option<Duration> {
         self.latest
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// A peer's clock may say anything.
+        /// The peer's clock may have any value.
         #[test]
         fn no_clock_makes_a_queue_without_bound(pairs in prop::collection::vec((0_u64..1 << 40, any::<u32>()), 0..200)) {
             let mut queue = QueueDelay::default();

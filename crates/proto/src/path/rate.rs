@@ -1,4 +1,4 @@
-//! The rate of a path: it has one owner, whatever is configured.
+//! Sending rate of a path, from the configuration, the automatic rate control, and the circuit breaker.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::path::rate_control::history::Mark;
 use crate::path::unjudged::Judgement;
 use crate::stats::{BreakerState, Stats};
 
-/// Bounds of the rate on every path of a session: the configuration, and the peer's cap.
+/// Bounds of the rate on every path of a session: the configuration and the peer's cap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateBounds {
     configured: Rate,
     has_breaker: bool,
-    /// The rate that the peer permits us; 0 is any (\[open-17\]).
+    /// Rate cap declared by the peer, bit/s; 0 is none (\[open-17\]).
     peer_max_bps: u64,
 }
 
@@ -30,23 +30,23 @@ impl RateBounds {
         Self { configured: config.rate, has_breaker: config.breaker, peer_max_bps }
     }
 
-    /// The same cap, with another configuration.
+    /// Returns bounds with another configuration, and the same cap.
     pub(crate) fn with_config(&self, config: &Config) -> Self {
         Self::new(config, self.peer_max_bps)
     }
 
-    /// The cap of the peer, if it has declared one.
+    /// Returns the peer's cap, bit/s, if it has declared one.
     fn cap_bps(&self) -> Option<u64> {
         (self.peer_max_bps > 0).then_some(self.peer_max_bps)
     }
 
-    /// This rate, or the peer's cap if that is less.
+    /// Returns the rate, limited to the peer's cap.
     fn within_cap(&self, rate_bps: u64) -> u64 {
         self.cap_bps().map_or(rate_bps, |cap| cap.min(rate_bps))
     }
 
-    /// The configured rate that is kept whatever becomes of the path, as far as the peer's cap permits it. Of an automatic one, whose
-    /// controller does the breaker's work (\[auto-9\]), that is the least.
+    /// Returns the configured rate that is kept on any path, limited to the peer's cap, bit/s. For an automatic rate
+    /// this is its configured minimum. Above it, rate control replaces the breaker (\[auto-9\]).
     fn kept_bps(&self) -> Option<u64> {
         let own = match self.configured {
             Rate::Line => None,
@@ -56,39 +56,39 @@ impl RateBounds {
         own.map(|own| self.within_cap(own))
     }
 
-    /// The rate that the breaker guards; `None` without one.
+    /// Returns the rate that the breaker guards, bit/s; `None` without a breaker.
     fn guarded_bps(&self) -> Option<u64> {
         self.kept_bps().filter(|_| self.has_breaker)
     }
 
-    /// The rate in which the credit is counted. The peer can lower it by its cap, but not raise it: where our own is none, a
-    /// peer could otherwise declare what it wants to be lent.
+    /// Returns the rate from which credit is computed, bit/s. The peer's cap can lower it, but never raise it:
+    /// otherwise a peer could raise its own credit whenever no rate is configured.
     pub(crate) fn credit_bps(&self) -> u64 {
         self.within_cap(match self.configured {
             Rate::Line => limits::CREDIT_LINE_RATE_BPS,
             Rate::Fixed { rate_bps } => rate_bps,
             Rate::Auto { max_bps, min_bps, .. } => {
-                // The rate found may be a peer's lie; the least that the caller wants is not.
+                // The automatic rate depends on reports, which may be lies. The configured minimum does not.
                 limits::CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()).min(max_bps.unwrap_or(u64::MAX))
             }
         })
     }
 }
 
-/// The rate of one path: bounds, what a controller has found, what the breaker allows, and the times of departure that follow.
+/// Sending rate of one path: bounds, rate control, breaker, and the pacer that follows from them.
 #[derive(Debug)]
 pub(crate) struct SendRate {
     bounds: RateBounds,
     pacer: Pacer,
-    /// With an automatic rate, since data first followed others.
+    /// Controller of an automatic rate. `None` until one data datagram follows another.
     control: Option<Box<RateControl>>,
-    /// The application had nothing to send since the last report.
+    /// True if the application lacked data at some time since the last report.
     is_limited: bool,
-    /// Once there is a rate to guard and a report: an idle session takes no memory for it.
+    /// Breaker. `None` until there is a rate to guard and a report, so that idle sessions need no memory for it.
     guard: Option<Box<Guard>>,
 }
 
-/// The breaker, and its view of the session.
+/// Breaker, and the filter of its input.
 #[derive(Debug)]
 struct Guard {
     breaker: Breaker,
@@ -108,19 +108,19 @@ impl SendRate {
         self.bounds
     }
 
-    /// The configured rate is another, or the peer's cap.
+    /// Applies a changed configuration, or a changed cap of the peer.
     pub(crate) fn set_bounds(&mut self, bounds: RateBounds) {
         self.bounds = bounds;
         match (bounds.configured, &mut self.control) {
             (Rate::Auto { policy, max_bps, .. }, Some(control)) => control.set_policy(policy, max_bps),
-            // Begun with the first data that follow others.
+            // Begins when one data datagram follows another.
             (Rate::Auto { .. }, None) => {}
             (Rate::Line | Rate::Fixed { .. }, control) => *control = None,
         }
         self.update();
     }
 
-    /// The rate of another path: what a controller has found says nothing of it.
+    /// Returns the rate of a new path. The controller is dropped, because it knows only the old path.
     pub(crate) fn onto_other_path(self) -> Self {
         let mut rate = Self { control: None, is_limited: false, ..self };
         rate.update();
@@ -129,12 +129,12 @@ impl SendRate {
 
     // ---- pacing ----
 
-    /// The rate of now; `None` is that of the line.
+    /// Returns the current rate, bit/s; `None` is the line rate.
     pub(crate) fn bps(&self) -> Option<u64> {
         self.pacer.rate_bps()
     }
 
-    /// Time that this many bytes of IP packets take at the rate; none at the line rate.
+    /// Returns the transmission time of `ip_bytes` bytes of IP packets; zero at the line rate.
     pub(crate) fn time_of(&self, ip_bytes: u64) -> Duration {
         let ns = (ip_bytes * 8_000_000_000).checked_div(self.pacer.rate_bps().unwrap_or(0)).unwrap_or(0);
         Duration::from_nanos(ns)
@@ -150,8 +150,9 @@ impl SendRate {
 
     // ---- the automatic rate ----
 
-    /// A symbol of a block of `k` is about to be sent, behind `in_flight` others (\[auto-11\]). A connection which never has two datagrams on
-    /// their way, of which a server may have many, needs no controller. `begin` makes one.
+    /// Starts the controller when a symbol of a block of `k` symbols is about to be sent with `in_flight` datagrams in
+    /// flight (\[auto-11\]). A connection that never has two datagrams in flight needs no controller; a server may have
+    /// many such connections. `begin` creates the controller.
     pub(crate) fn begin_control(&mut self, k: u16, in_flight: usize, begin: impl FnOnce() -> RateControl) {
         let Rate::Auto { policy, max_bps, .. } = self.bounds.configured else { return };
         if self.control.is_some() || k == 1 && in_flight == 0 {
@@ -163,12 +164,12 @@ impl SendRate {
         self.update();
     }
 
-    /// Datagrams that may be in flight, as far as the controller bounds them.
+    /// Returns the controller's limit of datagrams in flight.
     pub(crate) fn in_flight_max(&self) -> Option<usize> {
         self.control.as_ref().map(|control| control.in_flight_max())
     }
 
-    /// There is nothing to send.
+    /// Records that the application has no data to send.
     pub(crate) fn on_limited(&mut self) {
         self.is_limited = true;
         if let Some(control) = &mut self.control {
@@ -176,7 +177,7 @@ impl SendRate {
         }
     }
 
-    /// A datagram has been sent with the last of `numbers`.
+    /// Records a sent data datagram, the last of `numbers`.
     pub(crate) fn on_sent(&mut self, numbers: &DatagramNumbers) {
         if let Some(control) = &mut self.control
             && control.on_sent(numbers.sent_before(numbers.end()))
@@ -185,14 +186,14 @@ impl SendRate {
         }
     }
 
-    /// The peer has newly proven to have decoded these bytes.
+    /// Takes in a proof that the peer has decoded `bytes` further bytes.
     pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
         if let Some(control) = &mut self.control {
             control.on_proven(now, bytes);
         }
     }
 
-    /// Datagrams of data have another size.
+    /// Sets the size of data packets, bytes.
     pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
         if let Some(control) = &mut self.control {
             control.set_datagram_bytes(datagram_bytes);
@@ -200,8 +201,8 @@ impl SendRate {
         self.update();
     }
 
-    /// A report of news tells this round trip and these marks. `is_drained`: all is acknowledged; `has_messages`: some with deadlines are under
-    /// way.
+    /// Takes in a report with news: its RTT sample and its marks. `is_drained` means that all data are acknowledged,
+    /// `has_messages` that messages with deadlines are in flight or queued.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
@@ -214,29 +215,29 @@ impl SendRate {
         control.on_report(now, rtt, marks, self.is_limited);
         self.is_limited = false;
         if is_drained && !has_messages && control.has_not_begun() {
-            // A controller whose first train was not even complete has learnt nothing.
+            // A controller whose first packet train is incomplete has measured nothing.
             self.control = None;
         }
         self.update();
     }
 
-    /// Rate and round trip of the path, as far as they are proven.
+    /// Returns the proven rate and RTT of the path.
     pub(crate) fn hint(&self) -> Option<PathHint> {
         self.control.as_ref()?.hint()
     }
 
     // ---- the breaker ----
 
-    /// True if there is a rate for the breaker to guard.
+    /// Returns true if there is a rate for the breaker to guard.
     pub(crate) fn is_guarded(&self) -> bool {
         self.bounds.guarded_bps().is_some()
     }
 
-    /// Shows the breaker what a report of news tells, if it guards a rate. `reported_bytes` of our datagrams have arrived, the IP headers of which
-    /// `snapshot` counts.
+    /// Passes a report with news to the breaker, if it guards a rate. `reported_bytes` of our datagrams have arrived;
+    /// `snapshot` counts only their IP headers.
     pub(crate) fn watch(&mut self, snapshot: Snapshot, reported_bytes: u64, judgement: Judgement, rtt: Duration) {
         let Some(guarded_bps) = self.bounds.guarded_bps() else { return };
-        // Traffic above the guarded rate says nothing of that.
+        // Traffic above the guarded rate is no evidence about that rate.
         if self.control.as_ref().is_some_and(|control| !control.finds_at_most(guarded_bps)) {
             if let Some(guard) = &mut self.guard {
                 guard.breaker.pass_over();
@@ -253,9 +254,10 @@ impl SendRate {
         self.update();
     }
 
-    // ---- what follows ----
+    // ---- resulting rate ----
 
-    /// The rate without the breaker: the smaller of our own and the peer's cap (\[open-17\]); `None` is the line rate.
+    /// Returns the rate without the breaker, bit/s: the smaller of our own and the peer's cap (\[open-17\]). `None` is
+    /// the line rate.
     pub(crate) fn unguarded_bps(&self) -> Option<u64> {
         let own = match self.bounds.configured {
             Rate::Line => None,
@@ -268,15 +270,15 @@ impl SendRate {
         own.into_iter().chain(self.bounds.cap_bps()).min()
     }
 
-    /// This rate, or what the breaker allows of it.
+    /// Returns the rate, limited by the breaker.
     fn allowed_bps(&self, bps: u64) -> u64 {
         self.guard.as_ref().map_or(bps, |guard| guard.breaker.allowed_bps(bps))
     }
 
-    /// The pacer follows the rate's owner, the peer's cap and the breaker.
+    /// Sets the pacer to the rate that follows from configuration, cap, rate control and breaker.
     fn update(&mut self) {
         let has_breaker = self.bounds.has_breaker;
-        // The breaker stands above the least rate, and above nothing else of an automatic one ([auto-9], [auto-10]).
+        // With an automatic rate, the breaker limits only the configured minimum ([auto-9], [auto-10]).
         let floor = |least_bps| if has_breaker { self.allowed_bps(least_bps) } else { least_bps };
         let floor_bps = self.bounds.kept_bps().map_or(0, floor);
         if let Some(control) = &mut self.control {

@@ -1,5 +1,5 @@
-//! Room in the peer's socket buffer, which bounds the data in flight (`spec/protocol.md` \[plan-7\]): flow control for a
-//! sender without a congestion window.
+//! Flow control by the peer's receive buffer, for a sender without a congestion window: it limits the data in flight
+//! (`spec/protocol.md` \[plan-7\]).
 
 use std::time::Duration;
 
@@ -8,45 +8,49 @@ use dfcp_time::{Time, duration_ns};
 use crate::limits::{IN_FLIGHT_MAX, LOSS_BELIEVED_MAX, PEER_QUEUE_DATAGRAMS_MIN};
 use crate::path::windowed::WindowedMin;
 
-/// Unit of the queue in a report, bytes.
+/// Unit of the queue size in reports, bytes.
 pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
 
-/// A least value counts for this long, and at most for twice as long.
+/// Length of a window part. Minima are taken over two parts, 5 to 10 s.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// Limit of the data datagrams in flight.
+/// Limit on the number of data datagrams in flight.
 #[derive(Debug)]
 pub(crate) struct ReceiverFlowControl {
-    /// The path's own round trip and loss, with nothing waiting or dropped behind it.
+    /// Windowed minimum RTT: the path's own, without a queue.
     least_rtt: WindowedMin<Duration, 2>,
+    /// Windowed minimum loss rate: the path's own, without drops at the receiver.
     least_loss: WindowedMin<f64, 2>,
-    /// Allowance of the newest report; `None` without limit.
+    /// Allowance from the newest report; `None` is no limit.
     room: Option<Room>,
-    /// The number of connections that share the queue.
+    /// Number of connections that share the receive buffer.
     sharers: usize,
     in_flight_max: usize,
 }
 
-/// Allowance for data in flight.
+/// Inputs from which the maximum number of datagrams in flight is computed.
 #[derive(Clone, Copy, Debug)]
 struct Room {
+    /// Bandwidth-delay product of the path, including one report interval, bytes.
     path_bytes: f64,
+    /// Receive buffer of the peer, bytes.
     queue_bytes: f64,
-    /// Bytes of a datagram, and the share of them which does not arrive.
+    /// Data bytes per datagram.
     datagram_bytes: f64,
+    /// Loss rate, 0 to 1.
     loss: f64,
 }
 
-/// The queue in front of the receiver, as a report describes it.
+/// Receive buffer of the peer, as reported, and the sender's rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueReport {
-    /// Bytes which the receiver's system holds for this connection; 0 if it does not say.
+    /// Receive buffer of the peer's system for this connection, bytes; 0 if unknown.
     pub(crate) queue_bytes: u64,
     pub(crate) arrival_rate_bps: u64,
-    /// The rate which this sender keeps to; `None` is the line rate.
+    /// Configured or automatic rate of this sender, bit/s; `None` is the line rate.
     pub(crate) rate_bps: Option<u64>,
     pub(crate) rtt: Option<Duration>,
-    /// The receiver's reports come so far apart.
+    /// Interval of the receiver's reports.
     pub(crate) interval: Duration,
 }
 
@@ -63,14 +67,14 @@ impl Default for ReceiverFlowControl {
 }
 
 impl ReceiverFlowControl {
-    /// Data datagrams of which more must not be in flight.
+    /// Returns the maximum number of data datagrams in flight.
     pub(crate) fn in_flight_max(&self) -> usize {
         self.in_flight_max
     }
 
-    /// Takes in a report. Unreported data in flight beyond the path's own share may all be waiting in the peer's system.
-    /// `loss` is the share of datagrams which do not arrive. Its minimum counts: loss that the sender causes by outrunning
-    /// its peer must not let it send more.
+    /// Takes in a report. Datagrams in flight beyond the path's capacity may all be waiting in the peer's buffer.
+    /// `loss` is the current loss rate; only its minimum counts, because loss caused by outrunning the peer must not
+    /// raise the limit.
     pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, loss: f64, report: QueueReport) {
         let part = now.as_ns() / duration_ns(MEMORY);
         if let Some(rtt) = report.rtt {
@@ -78,8 +82,8 @@ impl ReceiverFlowControl {
         }
         self.least_loss.update(part, loss);
         self.room = self.least_rtt.get().filter(|_| report.queue_bytes > 0).map(|least| {
-            // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives
-            // doubles what is in flight in each round trip until the path is full.
+            // A paced sender keeps to its rate from the first datagram on, for any RTT. At line rate, twice the arrival
+            // rate lets the data in flight double in each round trip, until the path is full.
             let rate_bps = report.rate_bps.unwrap_or_else(|| report.arrival_rate_bps.saturating_mul(2));
             let path_bytes = rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
             let loss = self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX);
@@ -89,12 +93,12 @@ impl ReceiverFlowControl {
         self.divide();
     }
 
-    /// The same peer behind another path: what was reported of its queue holds until it is reported anew.
+    /// Returns the state for a new path to the same peer. The last reported buffer size is kept.
     pub(crate) fn onto_other_path(self) -> Self {
         Self { least_rtt: WindowedMin::new(), least_loss: WindowedMin::new(), ..self }
     }
 
-    /// `sharers` connections, one at least, share the queue from now on.
+    /// Sets the number of connections that share the buffer, at least 1.
     pub(crate) fn set_sharers(&mut self, sharers: usize) {
         if sharers != self.sharers {
             self.sharers = sharers.max(1);
@@ -102,7 +106,7 @@ impl ReceiverFlowControl {
         }
     }
 
-    /// The least RTT of the last 5 to 10 s, if any is known.
+    /// Returns the minimum RTT of the last 5 to 10 s.
     pub(crate) fn least_rtt(&self) -> Option<Duration> {
         self.least_rtt.get()
     }

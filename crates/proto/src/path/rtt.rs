@@ -1,17 +1,17 @@
-//! Round-trip time (RFC 6298's estimator, fed by reports; until the first, what the handshake took).
+//! RTT estimator of RFC 6298. Its samples come from reports; before the first one, the handshake's duration serves.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// The RTT assumed before the first sample.
+/// RTT assumed before the first sample.
 const INITIAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RttEstimator {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Both are what a handshake took; the first sample takes their place.
+    /// True if the estimate is the duration of a handshake or path validation. The first sample replaces it.
     is_guess: bool,
 }
 
@@ -25,8 +25,8 @@ impl RttEstimator {
         self.smoothed = Some((smoothed * 7 + rtt) / 8);
     }
 
-    /// Takes the time between two handshake messages for the RTT until there is a sample. The peer may have waited in
-    /// between for as long as it liked, so at most 0.6 s of it are believed ([open-36]).
+    /// Uses the duration of a handshake or path validation as RTT until the first sample. The peer may have delayed its
+    /// answer, so the guess is limited to 0.6 s ([open-36]).
     pub(crate) fn guess(&mut self, rtt: Duration) {
         self.sample(rtt.min(limits::RTT_GUESS_MAX));
         self.is_guess = true;
@@ -36,23 +36,23 @@ impl RttEstimator {
         self.smoothed.is_some()
     }
 
-    /// The smoothed RTT, or a guess before the first sample.
+    /// Returns the smoothed RTT, or a guess before the first sample.
     pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or(INITIAL)
     }
 
-    /// Wait for feedback before a probe: SRTT + max(4·RTTVAR, 2 ms) + `report_interval` × 2.
+    /// Returns the time to wait for feedback before a probe: SRTT + max(4·RTTVAR, 2 ms) + `report_interval` × 2.
     pub(crate) fn probe_timeout(&self, report_interval: Duration) -> Duration {
         self.smoothed() + (self.variation * 4).max(Duration::from_millis(2)) + report_interval * 2
     }
 
-    /// Interval of a receiver's reports: a sixteenth of the RTT, at least 1 ms, at most 10 ms (\[report-2\]).
+    /// Returns the interval of a receiver's reports: a sixteenth of the RTT, between 1 ms and 10 ms (\[report-2\]).
     pub(crate) fn report_interval(&self) -> Duration {
         self.report_interval_of_much().max(Duration::from_millis(1))
     }
 
-    /// The same while much arrives: at most four times per millisecond. What is acknowledged sooner is still in the
-    /// sender's caches, and the memory of its blocks serves again.
+    /// Returns the report interval while many datagrams arrive: at least 0.25 ms. Early acknowledgement lets the sender
+    /// reuse blocks while they are in its caches.
     pub(crate) fn report_interval_of_much(&self) -> Duration {
         (self.smoothed() / 16).clamp(Duration::from_micros(250), Duration::from_millis(10))
     }

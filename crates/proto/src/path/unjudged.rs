@@ -1,46 +1,49 @@
-//! Losses that say nothing of what the path carries: of what was sent into a silence, to an address that the peer has left, or to one that it
-//! has yet to prove (\[loss-3\]).
+//! Losses that are no evidence about the path: of datagrams sent into a silence, to an address that the peer has left,
+//! or to an unproven address (\[loss-3\]).
 //!
-//! A peer or a path that makes silences must not blind what judges losses, so each kind is left out only after enough has been judged.
+//! A peer or path that provokes silences must not blind the loss estimates. So each cause excludes losses again only
+//! after enough time with judged losses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::limits::{ELSEWHERE_MAX, JUDGED_MIN};
 
-/// Why datagrams in flight are not judged.
+/// Reason to exclude the losses of the datagrams in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Reports had been missing for longer than \[silence-1\] waits.
+    /// Reports have been missing for longer than the wait of \[silence-1\].
     Silence,
-    /// The peer has another port.
+    /// The peer has moved to another address.
     Move,
 }
 
-/// Judgement on the losses of a report.
+/// Judgement on a report's losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// They are, except `forgiven` datagrams; for this part of the time since the last report nothing could be sent, because the peer was silent.
+    /// Losses count, except `forgiven` datagrams. `silence` is the part of the time since the last report in which the
+    /// peer's silence forbade sending.
     Judged { silence: Duration, forgiven: u64 },
-    /// They are not.
+    /// Losses are not evidence about the path.
     LeftOut,
 }
 
-/// Datagrams that are not judged.
+/// Datagrams excluded from loss estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
-    /// Count of datagrams, from the first on, that are not judged.
+    /// Number of datagrams, counted from the session's first one, whose losses are excluded.
     until: u64,
-    /// The time for which losses must still be judged before silence is left out again, and before a move is.
+    /// Time for which losses must still be judged before silence, or a move (second entry), excludes losses again.
     rest: [Duration; 2],
-    /// Datagrams that were lost of all which were left out.
+    /// Number of excluded datagrams that were lost.
     lost: u64,
-    /// Numbers of datagrams that went to addresses which are not proven, and whose fate is unknown.
+    /// Numbers of datagrams sent to unproven addresses, whose fate is unknown.
     elsewhere: VecDeque<u64>,
 }
 
 impl Unjudged {
-    /// Of the `sent` datagrams so far, those whose fate is unknown are not judged, unless too little has been since the last time.
+    /// Excludes all datagrams in flight; `sent` is the number sent so far. Ignored if the same cause has excluded
+    /// losses too recently.
     pub(crate) fn leave_out(&mut self, cause: Cause, sent: u64) {
         let rest = &mut self.rest[cause as usize];
         if rest.is_zero() {
@@ -48,7 +51,7 @@ impl Unjudged {
         }
     }
 
-    /// Datagram `number` goes to an address that is not proven: whoever has named it may be no peer.
+    /// Records that datagram `number` goes to an unproven address, which may not be the peer's.
     pub(crate) fn on_sent_elsewhere(&mut self, number: u64) {
         if self.elsewhere.len() == ELSEWHERE_MAX {
             self.elsewhere.pop_front();
@@ -56,8 +59,9 @@ impl Unjudged {
         self.elsewhere.push_back(number);
     }
 
-    /// A report, `time` after the one before, tells the fate of datagrams up to number `highest`, from the one on after `before` had been sent;
-    /// `lost` of these did not arrive. Returns how many of them are forgiven; `None` if none of all these is judged.
+    /// Takes in a report, `time` after the last one. It settles datagrams up to number `highest`; `before` datagrams
+    /// were settled before, and `lost` of the new ones did not arrive. Returns the number of forgiven losses; `None` if
+    /// the report's losses are excluded.
     pub(crate) fn on_report(&mut self, time: Duration, before: u64, highest: u64, lost: u64) -> Option<u64> {
         let passed = self.elsewhere.partition_point(|&number| number <= highest);
         self.elsewhere.drain(..passed);
@@ -73,7 +77,7 @@ impl Unjudged {
         Some(forgiven)
     }
 
-    /// Datagrams that were lost without being judged.
+    /// Returns the number of excluded datagrams that were lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -117,7 +121,7 @@ mod tests {
         assert!(unjudged.on_report(SECOND, 29, 30, 1).is_some(), "but not one move after the other");
     }
 
-    /// The attack: copies of the peer's datagrams from elsewhere draw challenges, which nobody receives.
+    /// Attack: copies of the peer's datagrams from other addresses trigger challenges, which nobody receives.
     #[test]
     fn what_goes_to_strangers_is_no_loss_of_the_path_and_hides_none() {
         let mut unjudged = Unjudged::default();

@@ -1,39 +1,40 @@
-//! The largest or the smallest of recent values, in constant memory.
+//! Maximum or minimum over a sliding window, in constant memory.
 
-/// A windowed minimum.
+/// Minimum over a sliding window.
 pub type WindowedMin<V, const PARTS: usize> = WindowedExtremum<V, PARTS, false>;
 
-/// A windowed maximum.
+/// Maximum over a sliding window.
 pub type WindowedMax<V, const PARTS: usize> = WindowedExtremum<V, PARTS, true>;
 
-/// The extremum of the newest part of a window and of the `PARTS` − 1 parts before it; `PARTS` is at least 1.
+/// Extremum over a sliding window of `PARTS` parts: the newest part and the `PARTS` − 1 parts before it. `PARTS` is at
+/// least 1.
 ///
-/// The caller numbers the parts: by rounds, or by the time divided by the length of a part. So a value counts for `PARTS` − 1
-/// to `PARTS` times that length.
+/// The caller numbers the parts, for example by rounds, or by time divided by the length of a part. A value then counts
+/// for `PARTS` − 1 to `PARTS` times that length.
 ///
-/// Linux keeps three candidates instead (`lib/win_minmax.c`), which may forget the best value of the window's last quarter when
-/// values come irregularly.
+/// Linux keeps three candidates instead (`lib/win_minmax.c`). With irregular values these may forget the best value of
+/// the window's last quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedExtremum<V, const PARTS: usize, const IS_MAX: bool> {
     newest: u64,
-    /// The extremum of each part, at its number modulo `PARTS`.
+    /// Extremum of each part, indexed by part number modulo `PARTS`.
     extrema: [Option<V>; PARTS],
 }
 
 impl<V: PartialOrd + Copy, const PARTS: usize, const IS_MAX: bool> WindowedExtremum<V, PARTS, IS_MAX> {
-    /// Without values.
+    /// Creates an empty window.
     #[must_use]
     pub const fn new() -> Self {
         Self { newest: 0, extrema: [None; PARTS] }
     }
 
-    /// The extremum when the newest value came; `None` before the first.
+    /// Returns the extremum of the window that ends with the newest part. `None` before the first value.
     #[must_use]
     pub fn get(&self) -> Option<V> {
         self.extrema.into_iter().flatten().reduce(Self::better)
     }
 
-    /// Takes in `value` of the part with the number `part`; a number that goes back counts as the newest.
+    /// Adds `value` to the part with number `part`. A number below the newest counts as the newest.
     pub fn update(&mut self, part: u64, value: V) {
         let part = part.max(self.newest);
         let passed = (part - self.newest).min(PARTS as u64);
@@ -96,7 +97,7 @@ mod tests {
         }
     }
 
-    /// The greatest of the values of the newest part and of the `parts` − 1 before it.
+    /// Reference model: returns the maximum over the newest part and the `parts` − 1 parts before it.
     fn model(samples: &[(u64, i32)], part_length: u64, parts: u64) -> Option<i32> {
         let newest = samples.last()?.0 / part_length;
         samples.iter().filter(|(at, _)| newest - at / part_length < parts).map(|&(_, value)| value).max()

@@ -1,4 +1,4 @@
-//! Layout of rows, and a sender and a receiver which talk to each other over a lossy path, honest or not.
+//! Layout of rows, and transfers between an honest sender and an honest or lying receiver over a lossy path.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ fn only_whole_rows_count_as_available() {
 const STEP: std::time::Duration = std::time::Duration::from_millis(1);
 const STEPS_MAX: u32 = 20_000;
 
-/// A sender and a receiver with nothing but a path between them.
+/// A sender and a receiver, connected directly by a path.
 struct Pair {
     random: Pcg64Mcg,
     sender: SendSide,
@@ -98,28 +98,28 @@ struct Pair {
     received: u64,
     highest: Option<u64>,
     reports: u64,
-    /// Reports which the last arrival is still worth: a receiver which hears nothing says nothing.
+    /// Reports still permitted for the last arrival: a receiver without arrivals sends none.
     reports_left: u8,
     loss: f64,
-    /// A block of which nothing but the first symbol arrives.
+    /// A block of which only the first symbol arrives.
     withheld: Option<u32>,
-    /// Datagrams on their way, which may overtake each other: number, block info and payload.
+    /// Datagrams in flight, which may overtake each other: number, block info and payload.
     path: Vec<(u64, Data, Vec<u8>)>,
     /// Bytes written and not yet read.
     unread: VecDeque<u8>,
 }
 
-/// A report as it is on the wire: its number, next block needed and payload.
+/// An encoded report: its number, the next block needed, and its payload.
 struct Told {
     number: u64,
     cumulative: u32,
     payload: Vec<u8>,
 }
 
-/// Offset of the list in a report with one record.
+/// Offset of the list of blocks in a report with one record.
 const LIST_AT: usize = feedback::REPORT_BYTES + feedback::STREAM_RECORD_BYTES_MIN - 1;
 
-/// The only record of a report.
+/// Returns the only record of a report.
 fn record(payload: &[u8]) -> (StreamState, Runs<'_>) {
     match feedback::decode(payload).unwrap().1.next() {
         Some(Record::Stream(state, runs)) => (state, runs),
@@ -161,7 +161,7 @@ impl Pair {
             path,
             unread,
         };
-        pair.write(1_000); // cut anew when the handshake is done
+        pair.write(1_000); // cut again after the handshake
         let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
         let window = (window_blocks, memory_bytes);
         pair.sender.establish(now, &pair.sender_path, (agreed, usize::MAX), window);
@@ -179,7 +179,7 @@ impl Pair {
         }
     }
 
-    /// Sends what may be sent, up to 30 symbols, and lets what is not lost arrive.
+    /// Sends up to 30 symbols, and delivers those that are not lost.
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
@@ -202,7 +202,7 @@ impl Pair {
             self.received += 1;
             self.reports_left = 3;
             self.highest = self.highest.max(Some(number));
-            // A symbol for which there is no room is as good as lost.
+            // A symbol without room at the receiver is as good as lost.
             let pushed = self.receiver.push(&symbol, &payload);
             assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }
@@ -210,7 +210,7 @@ impl Pair {
         count
     }
 
-    /// Reads once; what comes must be what was written next.
+    /// Reads once, and checks that the bytes read are the next ones written.
     fn read(&mut self) {
         let mut out = vec![0; self.random.random_range(1..20_000)];
         let copied = match self.receiver.read(StreamId::FIRST, &mut out) {
@@ -244,7 +244,7 @@ impl Pair {
 
     fn hear(&mut self, told: &Told) -> Result<(), PeerMisbehaved> {
         let mut payload = told.payload.clone();
-        // The tests change both.
+        // Tests change the length of the list and the next block needed, so write both fields again.
         let length = (payload.len() - feedback::REPORT_BYTES - 3) as u16;
         payload[feedback::REPORT_BYTES + 1..][..2].copy_from_slice(&length.to_be_bytes());
         payload[feedback::REPORT_BYTES + 7..][..4].copy_from_slice(&told.cumulative.to_be_bytes());
@@ -261,7 +261,7 @@ impl Pair {
     }
 }
 
-/// Everything arrives, with proofs and without, whatever is lost or overtaken in both directions.
+/// Everything arrives, with and without proofs, despite loss and reordering in both directions.
 fn transfer(seed: u64, symbol_size: u16, loss: f64, proofs: bool) {
     let mut pair = Pair::new(seed, symbol_size, 2 + (seed % 38) as u32, loss, proofs);
     let writes = pair.random.random_range(1..12);
@@ -282,10 +282,10 @@ fn transfer(seed: u64, symbol_size: u16, loss: f64, proofs: bool) {
             pair.receiver.on_fin(StreamId::FIRST, end).unwrap();
         }
         if pair.sender.stuck().is_some() {
-            pair.reports_left = 1; // what a keep-alive asks for
+            pair.reports_left = 1; // as if a keep-alive had requested a report
         }
         let told = pair.tell().filter(|_| !pair.random.random_bool(loss));
-        // Every third report is held back, and comes after the next one.
+        // Every third report is delayed, and delivered after the next one.
         let held = told.is_some() && late.is_none() && step % 3 == 0;
         let (first, second) = if held { (None, None) } else { (told.as_ref(), late.take()) };
         for told in first.into_iter().chain(second.as_ref()) {
@@ -323,7 +323,7 @@ proptest! {
     }
 }
 
-/// A pair in which blocks 0 to 2 are decoded and 3 is open, and some behind it are decoded, too; and what is told then.
+/// Returns a pair and its report. Blocks 0 to 2 are decoded, block 3 is open, and some later blocks are decoded.
 fn half_way(seed: u64) -> (Pair, Told) {
     let mut pair = Pair::new(seed, 1420, 20, 0.2, true);
     pair.withheld = Some(3);
@@ -349,21 +349,21 @@ fn a_receiver_that_lies_about_a_block_is_caught_at_once() {
         assert_eq!(result, Err(PeerMisbehaved::WrongProof { block_id: block }));
     };
     for seed in 0..8 {
-        // One block more as decoded than is.
+        // Claims that the open block is decoded, too.
         let (mut pair, mut told) = half_way(seed);
         told.cumulative += 1;
         let open = LIST_AT;
         told.payload.remove(open);
         blames(pair.hear(&told), told.cumulative - 1);
-        // The open block as complete.
+        // Claims that the open block is complete.
         let (mut pair, mut told) = half_way(seed);
         told.payload.truncate(open + 1);
         told.payload[open] = 0x80;
         blames(pair.hear(&told), told.cumulative);
-        // The same with any proof which is not its own.
+        // The same, with a random proof.
         told.payload[open - 4..open].copy_from_slice(&pair.random.random::<[u8; 4]>());
         blames(pair.hear(&told), told.cumulative);
-        // A complete block which is not named, though its proof is there, and proofs which are wrong by a bit.
+        // A complete block is not named, although its proof is counted. Then proofs with a wrong bit.
         let (mut pair, mut told) = half_way(seed);
         told.payload.truncate(open + 1);
         blames(pair.hear(&told), told.cumulative - 1);
@@ -372,13 +372,14 @@ fn a_receiver_that_lies_about_a_block_is_caught_at_once() {
             told.payload[at] ^= 1;
             assert!(matches!(pair.hear(&told), Err(PeerMisbehaved::WrongProof { .. })), "seed {seed}, byte {at}");
         }
-        // And the honest one passes.
+        // The honest report is accepted.
         let (mut pair, told) = half_way(seed);
         assert_eq!(pair.hear(&told), Ok(()), "seed {seed}");
     }
 }
 
-/// [report-12]: what a report counts must be what it accounts for, and only what was sent.
+/// [report-12]: a report's counts must match the symbols that it accounts for, and may include only datagrams that were
+/// sent.
 #[test]
 fn counts_which_do_not_belong_together_are_misbehaviour() {
     let fixed = |at: usize, change: fn(u32) -> u32| {

@@ -20,24 +20,25 @@ use crate::shared::parameters::Parameter;
 use crate::stats::Stats;
 
 impl Session {
-    /// Blocks of which something may have been sent and which the peer has not acknowledged.
+    /// Number of blocks that may have been sent in part or in full, and that the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
         self.common.streams.send.open_blocks()
     }
 
-    /// True once the peer's decoder has acknowledged everything written.
+    /// Returns true once the peer's decoder has acknowledged all bytes written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.common.streams.send.is_drained()
     }
 
-    /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
+    /// Ends the connection immediately. Unsent data is lost, and an RST is sent to the peer.
     pub fn abort(&mut self) {
         self.end(self.given_up(ConnectionError::Aborted));
     }
 
-    /// As [`abort`](Self::abort), with a code for the peer's application. Before the session is open the peer is not told the code.
+    /// Like [`abort`](Self::abort), with a code for the peer's application. The code is not sent before the session is
+    /// open.
     pub(crate) fn abort_with(&mut self, error: u32) {
         let mut end = self.given_up(ConnectionError::Aborted);
         if matches!(self.phase, Phase::Open(_)) {
@@ -49,7 +50,7 @@ impl Session {
     /// Changes the sending rate while the connection runs.
     ///
     /// # Errors
-    /// If the rate is out of range; the one before stays.
+    /// If the rate is out of range. The previous rate then stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
@@ -57,7 +58,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
+    /// Sets the bytes per packet of all headers below DFCP's on the path to the peer.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
         self.common.paths.active_mut().set_overhead_bytes(overhead_bytes);
     }
@@ -67,14 +68,14 @@ impl Session {
         self.common.streams.send.set_traffic(traffic);
     }
 
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
+    /// Sets a parameter of thesis table 3.2. On a modern connection, only *Window size* can be set.
     ///
     /// # Errors
-    /// If the table does not let it be set, this profile does not have it, or the value is out of range.
+    /// If the table does not permit setting it, this profile lacks it, or the value is out of range.
     #[cfg(feature = "classic")]
     pub(crate) fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
-        // Only what we send: the receiver's window has been declared.
+        // This changes the send window only. The receive window was declared in the handshake.
         self.common.streams.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
         Ok(())
     }
@@ -82,13 +83,13 @@ impl Session {
     /// Reads a parameter of thesis table 3.2.
     ///
     /// # Errors
-    /// If the table does not let it be read, or this profile does not have it.
+    /// If the table does not permit reading it, or this profile lacks it.
     #[cfg(feature = "classic")]
     pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
         parameter.of_counters(&self.common.counters)
     }
 
-    /// The identity that the peer has proven; `None` before the handshake is done, and in plaintext.
+    /// The peer's proven identity. `None` before the handshake is complete, and in plaintext.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.common.link.keys.as_ref().map(|keys| keys.identity())
@@ -128,13 +129,13 @@ impl Session {
         stats
     }
 
-    /// Rate and round trip that the automatic rate has proven for the path; `None` before that.
+    /// Rate and RTT that the automatic rate has proven on the path. `None` before that.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.common.path().hint()
     }
 
-    /// The open phase; a closed session keeps it for its figures.
+    /// Returns the open phase, also of a closed session, which keeps it for statistics.
     fn was_open(&self) -> Option<&Open> {
         match &self.phase {
             Phase::Opening(_) => None,
@@ -143,12 +144,12 @@ impl Session {
         }
     }
 
-    /// The application has given the sender something to do.
+    /// Records that the application may have given the sender something to send.
     pub(super) fn has_to_send(&mut self) {
         self.common.inputs += 1;
     }
 
-    /// The application has made room by reading.
+    /// Reports to the peer the receive window that the application has freed by reading, if it is large enough.
     pub(super) fn tell_of_room(&mut self, now: Time) {
         if let Phase::Open(open) = &mut self.phase {
             open.tell_of_room(now, &mut self.common);

@@ -1,4 +1,4 @@
-//! The beginning of a session, on either side.
+//! Creation of a session, on either side.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::session::protection::Protection;
 use crate::session::{End, Phase, Session};
 use crate::shared::{Ports, Role};
 
-/// A peer that has proven itself, as its acceptor knows it.
+/// A peer that has proven its address and key, as recorded by the acceptor.
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) local_id: u32,
@@ -31,19 +31,19 @@ pub(crate) struct Proven {
     pub(crate) established: Established,
     pub(crate) cipher: Cipher,
     pub(crate) admitted: bool,
-    /// Time at which the first SYNACK left.
+    /// Time when the first SYNACK was sent.
     pub(crate) answered_at: Time,
-    /// To be told to the initiator.
+    /// Reset ticket to be sent to the initiator.
     pub(crate) ticket: Box<ResetTicket>,
 }
 
 impl Session {
-    /// Opens a session to `remote`, with a configuration which others may share: the SYN is what
-    /// [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be unpredictable to others in real use, and serve once. With
-    /// `reset_key` this side can prove later that it has lost the session.
+    /// Opens a session to `remote`. Other connections may share `config`. [`poll_transmit`](Self::poll_transmit)
+    /// returns the SYN first. `seed` must be unpredictable to others in real use, and be used once only. With
+    /// `reset_key` this side can later prove that it has lost the session.
     ///
     /// # Errors
-    /// It is not said whom to trust.
+    /// If the configuration names no trusted peer.
     pub(crate) fn initiate(
         now: Time,
         config: Arc<Config>,
@@ -65,8 +65,8 @@ impl Session {
         Ok(Self { common, phase: Phase::Opening(Box::new(opening)) })
     }
 
-    /// Answers an unsealed SYN: the session which the listening side gets. `None` if the SYN is not one which `config` can
-    /// serve; [`handle_datagram`](Self::handle_datagram) takes its further copies.
+    /// Accepts a plaintext SYN. Returns the acceptor's session, or `None` if `config` cannot serve the SYN. Copies of
+    /// the SYN go to [`handle_datagram`](Self::handle_datagram).
     #[must_use]
     pub(crate) fn accept(
         now: Time,
@@ -84,8 +84,8 @@ impl Session {
         Some(Self { common, phase: Phase::Opening(Box::new(opening)) })
     }
 
-    /// The accepting side's end of a sealed session: open from the start, or, if the key which the peer has proven is not
-    /// admitted, about to tell it so (\[open-35\]).
+    /// Creates the accepting side's end of a sealed session. The session is open from the start. If the key that the
+    /// peer has proven is not admitted, the session is closed instead, with an RST to be sent (\[open-35\]).
     pub(crate) fn accept_sealed(
         now: Time,
         config: Arc<Config>,
@@ -100,7 +100,7 @@ impl Session {
         common.symbol_size = proven.symbol_size;
         common.features = proven.features;
         let first_contact = proven.established.pattern() == Pattern::FirstContact;
-        // Strangers who are turned away leave nothing in a log.
+        // Log no keys of strangers that are turned away.
         if let Some(key_log) = common.config.danger_key_log.as_ref().filter(|_| proven.admitted) {
             key_log.give((proven.peer_id, proven.local_id), &proven.established, proven.cipher);
         }
@@ -114,8 +114,8 @@ impl Session {
         }
         common.paths.active_mut().guess_rtt(now.since(proven.answered_at));
         if first_contact {
-            // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
-            // comes, tells the initiator to stop repeating it.
+            // Reports cannot name the third message, since it was not a datagram. Repeat an ACK until a sealed datagram
+            // arrives: it tells the initiator to stop repeating the third message.
             opening.handshake.start_timer(now);
         }
         let agreed = Agreed { peer: PeerLimits::from(&proven.offer), third: None, ticket: Some(proven.ticket) };
@@ -123,8 +123,8 @@ impl Session {
         Self { common, phase: Phase::Open(Box::new(open)) }
     }
 
-    /// Ends a session for which there is no room before it has begun, and tells its initiator, unless it has been told
-    /// something else.
+    /// Ends a session before it has begun, as there is no room for it. The initiator gets an RST, unless the session is
+    /// already closed.
     pub(crate) fn refuse(&mut self) {
         let error = Some(ConnectionError::Refused);
         self.end(End { error, reset: Some(ResetReason::Unspecified) });

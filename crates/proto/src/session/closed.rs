@@ -1,4 +1,4 @@
-//! A session which is over. What was received before can still be read, and its figures stay.
+//! A closed session. Data received before can still be read, and the statistics stay.
 
 use dfcp_time::Time;
 use dfcp_wire::DatagramBuffer;
@@ -12,35 +12,35 @@ use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::shared::{Timer, Transmit};
 
-/// The RST by which a session has told its peer that it is over: a datagram as it left, which may leave again (\[rst-10\]).
+/// The RST sent by a closed session: the datagram as it was sent, kept because it may be sent again (\[rst-10\]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWords(Box<[u8]>);
 
 impl LastWords {
-    /// Those of a session whose RST is `datagram`; `None` for one that is too long to be kept.
+    /// Keeps the RST in `datagram`. Returns `None` if it is too long to be kept.
     pub(crate) fn of(datagram: &[u8]) -> Option<Self> {
         (datagram.len() <= limits::LAST_WORDS_BYTES_MAX).then(|| Self(datagram.into()))
     }
 
-    /// Them, as the answer to a datagram of `bytes`; `None` unless that is longer.
+    /// Returns the RST as an answer to a datagram of `bytes` bytes. `None` unless that datagram is longer than the RST.
     pub(crate) fn for_datagram_of(&self, bytes: usize) -> Option<&[u8]> {
         (self.0.len() < bytes).then_some(&*self.0)
     }
 }
 
-/// The rest of a session that has ended.
+/// State of a closed session.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     error: Option<ConnectionError>,
-    /// An RST is to be sent, for this reason (\[rst-4\]).
+    /// Reason of the RST that is still to be sent (\[rst-4\]).
     reset: Option<ResetReason>,
-    /// The RST that has been sent.
+    /// The RST that has been sent. `None` for a session that was never open.
     last_words: Option<LastWords>,
-    /// They are to be sent again, as the peer has sent something since.
+    /// The RST is to be sent again, since the peer has sent a datagram after it.
     owes_repeat: bool,
-    /// Not before this time.
+    /// Earliest time for the next copy of the RST.
     repeats_at: Time,
-    /// The open phase, kept for its figures.
+    /// The open phase, kept for statistics.
     open: Option<Box<Open>>,
 }
 
@@ -49,12 +49,12 @@ impl Closed {
         Self { error, reset, last_words: None, owes_repeat: false, repeats_at: Time::ZERO, open }
     }
 
-    /// Why it is, unless both sides closed it.
+    /// The error; `None` if both sides closed the session.
     pub(super) fn error(&self) -> Option<&ConnectionError> {
         self.error.as_ref()
     }
 
-    /// The error of a stream's call.
+    /// Returns the error for calls on streams.
     pub(super) fn stream_error(&self) -> StreamError {
         self.error.clone().map_or(StreamError::Ended, StreamError::Connection)
     }
@@ -63,12 +63,13 @@ impl Closed {
         self.open.as_deref()
     }
 
-    /// The RST that has been sent to the peer of a session that was open.
+    /// The RST that has been sent. `None` for a session that was never open.
     pub(super) fn last_words(&self) -> Option<&LastWords> {
         self.last_words.as_ref()
     }
 
-    /// The peer has sent a datagram of `bytes`: it may have missed the RST. Anybody can write one, so that it does not come often.
+    /// Schedules a copy of the RST after a datagram of `bytes` bytes, since the peer may have missed the RST.
+    /// Rate-limited, because such datagrams are not authenticated.
     pub(super) fn on_datagram(&mut self, now: Time, bytes: usize) {
         let can_be_answered = self.last_words.as_ref().is_some_and(|words| words.for_datagram_of(bytes).is_some());
         if can_be_answered && now >= self.repeats_at {
@@ -112,7 +113,8 @@ mod tests {
 
     use super::*;
 
-    /// [rst-10]: whoever knows the id and floods it draws a copy in 100 ms, and none by datagrams which are no longer than that.
+    /// [rst-10]: a flood of datagrams longer than the RST draws one copy per 100 ms; datagrams of the RST's length or
+    /// shorter draw none.
     #[test]
     fn a_flood_draws_few_copies() {
         let mut closed = Closed::new(End::default(), None);

@@ -1,4 +1,4 @@
-//! The part of a session that exists in every phase.
+//! State of a session that exists in every phase.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,23 +29,23 @@ use crate::shared::{Data, Ports, Role, Transmit};
 /// State of a session from its first datagram to its last.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// Shared by all connections which an endpoint accepts, until it is changed for one of them.
+    /// Shared by all connections that an endpoint accepts; cloned when it is changed for one of them.
     pub(super) config: Arc<Config>,
     pub(super) role: Role,
-    /// The configured one, or what both ends have agreed on.
+    /// Symbol size, bytes: the configured size before the handshake, then the agreed one.
     pub(super) symbol_size: u16,
-    /// Those which both ends have chosen; none before.
+    /// Features agreed in the handshake; none before.
     pub(super) features: Features,
-    /// KiB of arrivals that the system buffers until we read them, as reports tell it (\[report-11\]); 0 for
-    /// unknown.
+    /// Receive queue, KiB: datagrams that the system buffers until we read them, as told in reports (\[report-11\]). 0
+    /// means unknown.
     pub(super) receive_queue_kib: u32,
     pub(super) random: SeekableRng<ChaCha20Rng>,
     pub(super) link: Link,
     pub(super) streams: StreamSet,
-    /// In an open session, if both ends have chosen them.
+    /// State of messages, in an open session if both ends have chosen messages.
     pub(super) messages: Option<Box<Messages>>,
     pub(super) paths: Paths,
-    /// Calls of the application and segments of the peer that may have given the sender something to send.
+    /// Count of application calls and peer segments that may have given the sender something to send.
     pub(super) inputs: u64,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
@@ -85,7 +85,7 @@ impl Common {
         }
     }
 
-    /// Our declarations in SYN and SYNACK.
+    /// Returns our parameters for SYN and SYNACK.
     pub(super) fn own_parameters(&self) -> Parameters {
         Parameters { connection_id: self.link.local_id, offer: self.own_offer() }
     }
@@ -99,7 +99,7 @@ impl Common {
         self.counters.bytes_received += bytes as u64;
     }
 
-    /// A datagram has been written: without data, or with `data`.
+    /// Counts a sent datagram. `data` describes the data segment in it, if any.
     pub(super) fn on_sent(&mut self, now: Time, length: usize, data: Option<Data>, remote: SocketAddr) -> Transmit {
         let virtual_bytes = data.map_or(0, |data| data.virtual_bytes);
         let path = self.paths.active_mut();
@@ -113,7 +113,7 @@ impl Common {
 
     // ---- the path ----
 
-    /// The path that is used.
+    /// The active path.
     pub(super) fn path(&self) -> &Path {
         self.paths.active()
     }
@@ -123,18 +123,18 @@ impl Common {
         self.path().overhead_bytes() as usize + dfcp_wire::overhead_bytes(self.link.is_sealed)
     }
 
-    /// Bytes of an IP packet besides the data of a symbol, of whatever stream.
+    /// Bytes of an IP packet besides the symbol data, for any stream.
     pub(super) fn around_symbol_bytes(&self) -> usize {
         let secret_bytes = if self.link.is_sealed { proof::SECRET_BYTES } else { 0 };
         self.around_payload_bytes() + STREAM_ID_BYTES + secret_bytes
     }
 
-    /// Bytes of data in a symbol for which packets have room.
+    /// Symbol bytes that fit into a packet of the current size.
     pub(super) fn packet_symbol_bytes(&self) -> usize {
         (self.path().packet_bytes() as usize).saturating_sub(self.around_symbol_bytes()).max(1)
     }
 
-    /// Lets something change the paths, whose packet size blocks follow.
+    /// Changes the paths. If the packet size changes, new blocks use the new size.
     pub(super) fn change_paths(&mut self, now: Time, change: impl FnOnce(&mut Paths, &Link)) {
         let before = self.path().packet_bytes();
         change(&mut self.paths, &self.link);
@@ -144,7 +144,8 @@ impl Common {
         }
     }
 
-    /// The data that the credit permits now: the account knows bytes and rates, the sender blocks and symbols.
+    /// Returns the data that the credit permits now. The path accounts for bytes and rates; the send side supplies the
+    /// size of the oldest block's symbols.
     pub(super) fn spending(&self) -> Spending {
         let around_bytes = self.around_payload_bytes() as u64;
         self.path().spending(u64::from(self.symbol_size) + around_bytes, || {
@@ -153,12 +154,12 @@ impl Common {
         })
     }
 
-    /// Path hint of the configuration, if the session is still on the path with which it began.
+    /// Path hint of the configuration. `None` if the session has left its first path.
     pub(super) fn hint(&self) -> Option<PathHint> {
         self.config.path_hint.filter(|_| self.path().id() == PathId::FIRST)
     }
 
-    /// Bytes of the symbol which a data segment stands for without carrying them. A segment has all of its symbol's bytes or
+    /// Symbol bytes that a data segment stands for without carrying them. A segment carries all bytes of its symbol or
     /// none.
     pub(super) fn virtual_bytes(&self, segment: &Segment, payload: &[u8]) -> usize {
         match segment {

@@ -16,13 +16,13 @@ use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
 
-/// Features for packet size discovery: probes, and parts of symbols where the path becomes narrower.
+/// Features for packet size discovery: path probes, and fragments of symbols for a path that becomes narrower.
 pub(crate) const DISCOVERY: Features = Features::PATH_PROBES.union(Features::FRAGMENTS);
 
-/// Features for messages: their segments, and reports that tell which datagrams are lost.
+/// Features for messages: message segments, and reports of loss runs, which name the lost datagrams.
 pub(crate) const MESSAGES: Features = Features::MESSAGES.union(Features::LOSS_RUNS);
 
-/// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
+/// Returns the features of `spec/wire-format.md` §4 that we offer, and from which we choose as acceptor.
 pub(crate) const fn features(config: &Config) -> Features {
     let mut features = Features::ARRIVAL_CLOCK.union(Features::ECN_COUNTS);
     if config.packet_size_discovery {
@@ -34,54 +34,57 @@ pub(crate) const fn features(config: &Config) -> Features {
     features
 }
 
-/// The options of a modern SYN, which offers [`features`], and of the SYNACK of an unsealed one, which chooses of them.
+/// Returns the options of a modern SYN, which offers [`features`], or of a plaintext SYNACK, which chooses among the
+/// offered ones.
 pub(crate) fn syn_options(symbol_size: u16, features: Features) -> SynOptions {
     let symbol_size = SymbolSize::nearest(symbol_size);
     SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features }
 }
 
-/// True if a SYNACK chooses only what we have offered (\[open-18\]).
+/// Returns true if a SYNACK chooses only features that we have offered (\[open-18\]).
 pub(crate) const fn are_offered(chosen: Features, config: &Config) -> bool {
     features(config).contains(chosen)
 }
 
-/// True for a segment that needs no feature, or only those in `chosen` (\[open-40\]).
+/// Returns true for a segment that needs no features beyond those in `chosen` (\[open-40\]).
 #[inline]
 pub(crate) const fn is_permitted(segment: &Segment, chosen: Features) -> bool {
     chosen.contains(segment.needs())
 }
 
-/// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).
+/// Returns the symbol size, bytes, in a SYN or SYNACK with these options. `None` if we do not support the version, code
+/// or size (\[open-15\]).
 pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
     let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, .. } = options? else { return None };
     let sizes = limits::SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
     Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
 }
 
-/// The contents of a SYN, besides the ports.
+/// The contents of a SYN or SYNACK, except the ports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opener<'a> {
     pub(crate) options: Option<SynOptions>,
-    /// The segment's number.
+    /// Sequence number of the segment.
     pub(crate) number: u32,
-    /// The segment's payload: a handshake payload.
+    /// Payload of the segment: a handshake payload.
     pub(crate) payload: &'a [u8],
 }
 
-/// Handshake segments still to be sent, and the timer of their copies.
+/// Handshake segments still to be sent, and their retransmission timer.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// Copies of the SYN, and of the initiator's ACK until it hears something.
+    /// Retransmission timer of the SYN, of the SYNACK in a simultaneous open, and of the ACK that completes the
+    /// handshake. `None` once the peer has answered.
     timer: Option<RetransmitTimer>,
-    /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
+    /// Answers owed to copies of the peer's segment.
     owed: u8,
     echo: u32,
-    /// Our numbered segments, each with the time when it left.
+    /// Numbers of our handshake segments, each with the time when it was sent.
     sent_at: VecDeque<(u32, Time)>,
 }
 
 impl Handshake {
-    /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
+    /// Records a SYN or SYNACK of the peer: one more answer is owed, which echoes `number`.
     pub(crate) fn owe(&mut self, number: u32) {
         self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);
         self.echo = number;
@@ -91,47 +94,47 @@ impl Handshake {
         self.owed > 0
     }
 
-    /// No answer is owed any more.
+    /// Cancels all owed answers.
     pub(crate) fn clear_owed(&mut self) {
         self.owed = 0;
     }
 
-    /// The peer has been heard: nothing is repeated.
+    /// Stops retransmission after the peer has answered.
     pub(crate) fn stop_timer(&mut self) {
         self.timer = None;
     }
 
-    /// True once the time to wait for an answer is over.
+    /// Returns true once the time to wait for an answer has expired.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         self.timer.is_some_and(|timer| timer.is_exhausted(now))
     }
 
-    /// Time of the next copy, or of giving up.
+    /// Time of the next retransmission, or of giving up.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.timer.map(|timer| timer.next_at())
     }
 
-    /// True if a handshake segment is due at `now`.
+    /// Returns true if a handshake segment is due at `now`.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.owes() || self.timer.is_some_and(|timer| timer.is_due(now))
     }
 
-    /// Copies of our segment that the timer has sent, and no copy of the peer's.
+    /// Number of copies of our segment sent by the timer. Copies that answer a segment of the peer are excluded.
     pub(crate) fn timed_copies(&self) -> u32 {
         self.timer.map_or(0, |timer| timer.sent())
     }
 
-    /// The number to echo in an answer.
+    /// Number to echo in an answer.
     pub(crate) fn echo(&self) -> u32 {
         self.echo
     }
 
-    /// One of the answers which are owed, if any are, is on its way.
+    /// Records that one owed answer, if any, is being sent.
     pub(crate) fn on_answer(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// A segment of the handshake has left with this number.
+    /// Records that a handshake segment with this number was sent.
     pub(crate) fn on_sent(&mut self, now: Time, number: u32) {
         if self.sent_at.len() == limits::ECHOES_MAX {
             self.sent_at.pop_front();
@@ -142,7 +145,7 @@ impl Handshake {
         }
     }
 
-    /// The RTT that an echo of our segment `number` shows.
+    /// Returns the RTT measured by an echo of our segment `number`. `None` if that segment is not remembered.
     pub(crate) fn rtt(&self, now: Time, number: u32) -> Option<Duration> {
         self.sent_at.iter().find(|&&(sent, _)| sent == number).map(|&(_, at)| now.since(at))
     }
@@ -152,17 +155,17 @@ impl Handshake {
     }
 }
 
-/// The peer's declared limits, as far as they concern our sender.
+/// Limits declared by the peer that bind our sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PeerLimits {
     pub(crate) window_blocks: u32,
-    /// Memory that it lends to unread blocks.
+    /// Memory for blocks that the peer's application has not read, bytes.
     pub(crate) memory_bytes: u64,
-    /// Streams that we may open at first.
+    /// Initial number of streams that we may open, by kind.
     pub(crate) streams: StreamLimits,
-    /// The rate it permits us; 0 is any.
+    /// Rate that the peer permits us, bits of IP packets per second; 0 means unlimited.
     pub(crate) rate_max_bps: u64,
-    /// The silence after which it gives up, if it ever does.
+    /// Silence after which the peer gives up. `None` if it never does.
     pub(crate) idle_timeout: Option<Duration>,
 }
 

@@ -1,5 +1,5 @@
-//! The datagrams of a session: how they are named, numbered and sealed, and which have come. The one place where its
-//! segments become datagrams: written in place, then sealed or given a CRC.
+//! Datagrams of a session: their addresses, numbers and sealing, and the record of received ones. All segments become
+//! datagrams here: they are written in place, then sealed or given a CRC.
 
 use dfcp_secure::{SealError, epoch_of};
 use dfcp_wire::segment::{Address, Envelope, KeyEpoch, Segment};
@@ -12,13 +12,14 @@ use crate::session::protection::Protection;
 use crate::shared::Ports;
 use crate::stream::send::symbol::CodeError;
 
-/// Why a segment did not become a datagram. Each is a fault of this program or its cipher's, and ends the session.
+/// The reason why a segment did not become a datagram. Each is a fault of this program or of its cipher, and ends the
+/// session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum EmitError {
-    /// It has no room for its payload, or a value is outside its field.
+    /// The payload does not fit, or a value is outside its field.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// It could not be sealed.
+    /// The segment could not be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
     /// A block could not be coded, or has no such symbol.
@@ -43,16 +44,16 @@ pub(super) struct Numbered<'a> {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) ports: Ports,
-    /// The id in the port fields of segments to us.
+    /// Connection id in the port fields of segments to us.
     pub(super) local_id: u32,
-    /// The id in the port fields of segments to the peer, once known.
+    /// Connection id in the port fields of segments to the peer. `None` until known.
     pub(super) peer_id: Option<u32>,
-    /// The session has keys, or will.
+    /// The session has keys, or will get them from its handshake.
     pub(super) is_sealed: bool,
-    /// From the moment they are agreed; then nothing is taken that does not authenticate.
+    /// Keys agreed in the handshake. Once they are set, only authenticated datagrams are accepted.
     pub(super) keys: Option<Box<Protection>>,
     pub(super) numbers: DatagramNumbers,
-    /// Segments sent in the clear, which a sealed session numbers apart from its datagrams.
+    /// Segments sent in the clear. A sealed session numbers them separately from its sealed datagrams.
     clear_sent: u32,
     pub(super) arrivals: Arrivals,
     pub(super) marks: Marks,
@@ -86,7 +87,7 @@ impl Link {
         Numbered { number, draft }
     }
 
-    /// Appends what protects the segment; returns the datagram's length.
+    /// Seals the segment or appends its CRC. Returns the datagram's length, bytes.
     #[inline]
     pub(super) fn complete(&mut self, segment: Numbered<'_>) -> Result<usize, EmitError> {
         match segment.draft.finish() {
@@ -100,13 +101,13 @@ impl Link {
         }
     }
 
-    /// Writes a segment without payload; returns the datagram's length.
+    /// Writes a segment without payload. Returns the datagram's length, bytes.
     pub(super) fn write(&mut self, segment: &Segment, out: &mut DatagramBuffer) -> Result<usize, EmitError> {
         let numbered = self.begin(segment, out);
         self.complete(numbered)
     }
 
-    /// Writes a segment with what `payload` puts into it; returns its number and the datagram's length.
+    /// Writes a segment whose payload `payload` writes. Returns the segment's number and the datagram's length, bytes.
     pub(super) fn write_with_payload(
         &mut self,
         segment: &Segment,
@@ -120,8 +121,8 @@ impl Link {
         Ok((number, self.complete(numbered)?))
     }
 
-    /// True for a segment that a sealed session sends in the clear. These have a numbering of their own: the numbers of
-    /// datagrams begin only when the session has its keys (\[replay-2\]).
+    /// Returns true for a segment that a sealed session sends in the clear. Such segments are numbered separately: the
+    /// numbers of sealed datagrams begin once the session has keys (\[replay-2\]).
     const fn is_clear(&self, segment: &Segment) -> bool {
         self.is_sealed && !segment.can_be_sealed()
     }

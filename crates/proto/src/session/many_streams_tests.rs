@@ -1,4 +1,5 @@
-//! The cost of many streams at once: the work of a session must grow with what it carries, not with that times its open streams.
+//! Cost of many simultaneous streams: the work of a session must grow with the data carried, independently of the
+//! number of open streams.
 
 use std::time::Duration;
 
@@ -15,13 +16,14 @@ use crate::shared::{DATAGRAM_BUFFER_BYTES, Read};
 const STEP: Duration = Duration::from_millis(1);
 const MESSAGE: [u8; 4] = *b"four";
 
-/// One end, and what has been sent to it and not arrived.
+/// One end of the connection, and the datagrams in flight towards it.
 struct Side {
     endpoint: Endpoint,
     address: SocketAddr,
     connection: Option<(Handle, Connection)>,
     arriving: Vec<Vec<u8>>,
-    /// Streams whose peer's half was read to its end, and whose own half the peer has confirmed.
+    /// Number of streams whose peer's half was read to its end, and number of streams whose own half the peer has
+    /// confirmed.
     read: usize,
     finished: usize,
 }
@@ -36,7 +38,8 @@ impl Side {
         &mut self.connection.as_mut().unwrap().1
     }
 
-    /// Takes what has arrived, and lets the applications work: each answers what it has read to its end, if it is to. Returns what is sent.
+    /// Processes arrived datagrams and runs the application, which reads streams to their ends. With `answers`, it then
+    /// writes an answer on each of them. Returns the datagrams to send.
     fn step(&mut self, now: Time, peer: SocketAddr, answers: bool) -> Vec<Vec<u8>> {
         let mut out = [0; DATAGRAM_BUFFER_BYTES];
         let mut sent = Vec::new();
@@ -63,7 +66,7 @@ impl Side {
                 StreamEvent::Stopped { .. } | StreamEvent::Available | StreamEvent::Writable(_) => panic!("{event:?}"),
             }
         }
-        // A driver asks for these each time.
+        // A driver calls these for each datagram.
         let _asked = (connection.sending(), connection.next_timeout(now));
         while let Some(transmit) = connection.poll_transmit(now, &mut out) {
             sent.push(out[..transmit.length].to_vec());
@@ -72,14 +75,14 @@ impl Side {
         sent
     }
 
-    /// Visits to streams so far, sending and receiving.
+    /// Number of visits to streams so far, on the sending and the receiving side.
     fn visits(&mut self) -> u64 {
         let crate::connection::Inner::Modern(session) = &self.connection().inner else { panic!("it is classic") };
         session.common.streams.send.visits() + session.common.streams.recv.visits()
     }
 }
 
-/// Reads what there is of a stream, and answers its end; whether that was there.
+/// Reads the available bytes of a stream, and answers its end. Returns true if the end was reached.
 fn read(now: Time, connection: &mut Connection, id: StreamId, answers: bool) -> bool {
     let mut streams = connection.streams();
     loop {
@@ -103,7 +106,8 @@ fn write(now: Time, connection: &mut Connection, id: StreamId) {
     streams.finish(now, id);
 }
 
-/// Visits to streams at both ends, while `count` of them carry four bytes there and back, all open at once; and the datagrams that leave.
+/// Opens `count` streams at once, which carry four bytes in each direction. Returns the visits to streams at both ends,
+/// and the number of datagrams sent.
 fn work(count: usize) -> (u64, usize) {
     let streams = StreamLimits { bidirectional: 16_384, one_way: 0 };
     let config = Config { streams, rate: Rate::Fixed { rate_bps: 100_000_000 }, ..Config::danger_unsealed() };

@@ -7,18 +7,19 @@ use crate::session::common::Common;
 use crate::session::open::messages::path_view;
 use crate::session::{Phase, Session};
 
-/// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
-/// and in time, or not at all (`spec/protocol.md` \[message-1\]).
+/// The messages of a session ([`Connection::messages`](crate::Connection::messages)): unordered units of bytes. Each
+/// message is delivered once and in time, or not at all (`spec/protocol.md` \[message-1\]).
 #[derive(Debug)]
 pub struct Messages<'a>(pub(crate) &'a mut Session);
 
 impl Messages<'_> {
-    /// Hands a message over, of 0 to 262 144 bytes. As few datagrams are sent for it as make it come in time with the deadline's
-    /// target probability; what misses its deadline is neither sent nor waited for.
+    /// Queues a message of 0 to 262 144 bytes. The fewest datagrams are sent that deliver it in time with the
+    /// deadline's target probability. A message past its deadline is neither sent any further nor waited for.
     ///
     /// # Errors
-    /// [`MessageError::TooLong`]; [`MessageError::Full`] if more wait than there is room for; [`MessageError::NotOpen`] before the
-    /// handshake is done, [`MessageError::Ended`] after the session's end, and [`MessageError::NotTaken`] if not both ends permit messages.
+    /// [`MessageError::TooLong`]; [`MessageError::Full`] if the queue has no room; [`MessageError::NotOpen`] before the
+    /// handshake is complete; [`MessageError::Ended`] after the session's end; [`MessageError::NotTaken`] unless both
+    /// ends permit messages.
     pub fn send(&mut self, now: Time, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         let Session { common, phase } = &mut *self.0;
         match phase {
@@ -34,13 +35,14 @@ impl Messages<'_> {
         Ok(())
     }
 
-    /// The next message that has come in time, in the order of arrival; [`Event::Message`](crate::Event::Message) tells that there may be one.
+    /// Returns the next message that arrived in time, in order of arrival. [`Event::Message`](crate::Event::Message)
+    /// signals that there may be one.
     pub fn receive(&mut self) -> Option<ReceivedMessage> {
         let Common { messages: Some(messages), streams, .. } = &mut self.0.common else { return None };
         messages.recv.read(streams.recv.memory())
     }
 
-    /// True once the session has opened, if both ends permit messages.
+    /// Returns true once the session is open, if both ends permit messages.
     #[must_use]
     pub fn are_taken(&self) -> bool {
         self.0.common.messages.is_some()

@@ -1,4 +1,4 @@
-//! The messages of a session, in both directions.
+//! State of a session's messages, in both directions.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use dfcp_time::Time;
 use crate::message::recv::RecvMessages;
 use crate::message::send::{Proven, SendMessages};
 
-/// The part of their share of the rate that messages may save up: their next datagram may leave this much early.
+/// Burst allowance of the messages' share of the rate: their next datagram may leave this much early.
 const SAVED: Duration = Duration::from_millis(10);
 
-/// Both directions' messages.
+/// Messages of both directions.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub(super) send: SendMessages,
     pub(super) recv: RecvMessages,
     pub(super) share: Share,
-    /// Datagrams of messages may be in flight.
+    /// Datagrams with messages may be in flight.
     pub(super) are_in_flight: bool,
-    /// Symbols and messages that the peer has proven to have.
+    /// Symbols and messages whose arrival the peer has proven.
     pub(super) proven: Proven,
 }
 
 impl Messages {
-    /// Of a session with symbols of this size.
+    /// Creates the state for a session with symbols of `symbol_size` bytes.
     pub(super) fn new(symbol_size: u16, is_sealed: bool) -> Self {
         let (kernel, proofs) = (Kernel::detect(), is_sealed);
         Self {
@@ -40,17 +40,17 @@ impl Messages {
 /// The messages' share of the session's rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// Until then they have used up what they may.
+    /// Time until which the messages' share is used up by datagrams already sent.
     used_until: Time,
 }
 
 impl Share {
-    /// Time from which the next datagram may leave.
+    /// Returns the time from which the next datagram may leave.
     pub(super) fn ready_at(self) -> Time {
         self.used_until - SAVED
     }
 
-    /// A datagram of as many bits leaves now, and messages may take `bps`.
+    /// Charges a datagram of `bits` bits that is sent now, at a permitted rate of `bps` bits per second.
     pub(super) fn on_sent(&mut self, now: Time, bits: u64, bps: u64) {
         let took = Duration::from_nanos(bits.saturating_mul(1_000_000_000) / bps.max(1));
         self.used_until = self.used_until.max(now) + took;

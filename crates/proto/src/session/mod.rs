@@ -1,15 +1,16 @@
-//! A session of the modern profile: the state that two endpoints share. It is in one of three phases, each of which owns what exists only
-//! in it: [`Opening`], [`Open`], [`Closed`]. [`Common`] is the part of all three.
+//! A session of the modern profile: the state that two endpoints share. A session is in one of three phases:
+//! [`Opening`], [`Open`] or [`Closed`]. Each phase owns the state that exists only in that phase; [`Common`] exists in
+//! all three.
 //!
-//! A phase gets the common part as an argument and never changes the phase: it returns what has been agreed ([`Agreed`]) or
-//! how the session ends ([`End`]), and this module alone goes from one phase to the next.
+//! A phase gets the common part as an argument and never changes the phase itself. It returns the outcome of the
+//! handshake ([`Agreed`]) or the end of the session ([`End`]). Only this module moves a session from one phase to the
+//! next.
 //!
 //! # Run loop
 //!
-//! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `finish`, …),
-//! then drain [`poll_transmit`](Session::poll_transmit) until it returns `None` and
-//! [`poll_event`](Session::poll_event) until it does, then sleep until
-//! [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
+//! Pass in each event (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `finish`, …). Then
+//! drain [`poll_transmit`](Session::poll_transmit) and [`poll_event`](Session::poll_event) until they return `None`.
+//! Then sleep until [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
 
 pub(crate) mod application;
 mod begin;
@@ -66,22 +67,22 @@ enum Phase {
     Closed(Box<Closed>),
 }
 
-/// The end of a session: its error, and the RST to be sent.
+/// The end of a session: its error, and the RST that is still to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct End {
-    /// Why, unless both sides closed it.
+    /// The error; `None` if both sides closed the session.
     error: Option<ConnectionError>,
-    /// The peer is to be told by one RST, for this reason (\[rst-4\]).
+    /// Reason of the one RST to be sent (\[rst-4\]). `None` if no RST is sent.
     reset: Option<ResetReason>,
 }
 
 impl End {
-    /// The peer knows, or cannot be told.
+    /// An end without an RST, as the peer already knows or cannot be notified.
     fn because(error: ConnectionError) -> Self {
         Self { error: Some(error), reset: None }
     }
 
-    /// The peer has ended an open session (\[rst-3\], \[rst-6\]).
+    /// The end of an open session that the peer has reset (\[rst-3\], \[rst-6\]).
     fn by_peer(reset: Reset) -> Self {
         Self::because(match reset.reason {
             ResetReason::Application { error } => ConnectionError::EndedByPeer { error },
@@ -94,12 +95,12 @@ impl End {
     }
 }
 
-/// Why a datagram has not been taken.
+/// The reason for not accepting a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stop {
-    /// It has no effect.
+    /// The datagram has no effect.
     Dropped(Dropped),
-    /// It ends the session. In a box, as every datagram's result would be as large.
+    /// The datagram ends the session. Boxed to keep the result of every datagram small.
     Ended(Box<End>),
 }
 
@@ -123,8 +124,8 @@ impl From<End> for Stop {
 
 /// Datagrams and time.
 impl Session {
-    /// Takes in a datagram which came from `origin`, and decrypts it in place. Everything invalid is dropped and counted.
-    /// Returns why it was, for observers.
+    /// Processes a datagram received from `origin`, and decrypts it in place. Invalid datagrams are dropped and
+    /// counted. Returns the reason for dropping it, for observers.
     pub(crate) fn handle_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) -> Option<Dropped> {
         self.common.count_received(datagram.len());
         match self.take_datagram(now, origin, datagram) {
@@ -144,7 +145,8 @@ impl Session {
         let header = Unverified::read(datagram)?;
         let common = &mut self.common;
         match (&mut self.phase, header) {
-            // The session is here, so the question has no answer and is no fault ([rst-8]). Anybody may write one: nothing else comes of it.
+            // The session still exists here, so a session query is valid and gets no answer ([rst-8]). It is
+            // unauthenticated, so it must not have any other effect.
             (_, Unverified::Clear(header)) if common.link.is_sealed && header.is_session_query() => Ok(()),
             (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, origin, &header, datagram),
             (Phase::Open(open), Unverified::Clear(header)) if common.link.is_sealed => {
@@ -167,8 +169,9 @@ impl Session {
         }
     }
 
-    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit), with its
-    /// reason; a time in the past means now. `None` once the session is closed and owes the peer no RST.
+    /// Returns the latest time for the next call of [`handle_timeout`](Self::handle_timeout) and
+    /// [`poll_transmit`](Self::poll_transmit), and the timer that causes it. A time in the past means now. `None` once
+    /// the session is closed and owes the peer no RST.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         match &self.phase {
@@ -178,14 +181,15 @@ impl Session {
         }
     }
 
-    /// The driver sends from another socket from now on: with `is_other_host` over another path, as far as it knows.
+    /// Call this when the driver sends from another socket from now on. `is_other_host` means that the IP address has
+    /// changed, so the path is another one.
     pub(crate) fn on_own_move(&mut self, now: Time, is_other_host: bool) {
         if let Phase::Open(open) = &mut self.phase {
             open.on_own_move(now, &mut self.common, is_other_host);
         }
     }
 
-    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    /// Handles expired timeouts. Datagrams that have become due are sent by `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         let end = match &mut self.phase {
             Phase::Opening(opening) => opening.handle_timeout(now, &self.common),
@@ -198,7 +202,7 @@ impl Session {
     }
 
     /// Writes the next datagram to send at `now` into `out`, which must hold
-    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES); `None` if there is nothing to send before
+    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES). Returns `None` if nothing can be sent before
     /// [`next_timeout`](Self::next_timeout).
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         let (out, common) = (out.first_chunk_mut()?, &mut self.common);
@@ -216,23 +220,23 @@ impl Session {
         }
     }
 
-    /// The next event, if any.
+    /// Returns the next event that concerns the whole session.
     pub fn poll_event(&mut self) -> Option<Event> {
         let kind = self.common.events.pop()?;
         Some(kind.with_reason(|| self.error().cloned()))
     }
 }
 
-/// From phase to phase.
+/// Transitions between phases.
 impl Session {
-    /// The handshake is done.
+    /// Opens the session after the handshake.
     fn establish(&mut self, now: Time, agreed: Agreed) {
         if let Phase::Opening(opening) = &mut self.phase {
             self.phase = Phase::Open(Box::new(Open::new(now, &mut self.common, opening, agreed)));
         }
     }
 
-    /// The session is over, unless it was before.
+    /// Ends the session. Has no effect if it is already closed.
     fn end(&mut self, end: End) {
         let open = match std::mem::replace(&mut self.phase, Phase::Closed(Box::default())) {
             Phase::Opening(_) => None,
@@ -246,7 +250,7 @@ impl Session {
         self.common.events.push(EventKind::Closed);
     }
 
-    /// The end of a session that this side gives up.
+    /// Returns the end of a session that this side gives up.
     fn given_up(&self, error: ConnectionError) -> End {
         match &self.phase {
             Phase::Opening(opening) => opening.given_up(error),
@@ -254,7 +258,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, which cannot say what it has to.
+    /// Ends a session that cannot write a segment which it must send.
     fn on_emit_error(&mut self, error: EmitError) {
         debug_assert!(error == EmitError::Seal(SealError::Cipher), "{error}");
         self.end(match error {
@@ -277,24 +281,24 @@ impl Session {
         }
     }
 
-    /// The session's local and remote port.
+    /// Local and remote port of the session.
     #[must_use]
     pub fn ports(&self) -> Ports {
         self.common.link.ports
     }
 
-    /// The id which modern segments to this end carry.
+    /// Connection id in modern segments to this end.
     #[must_use]
     pub fn local_id(&self) -> u32 {
         self.common.link.local_id
     }
 
-    /// The id which modern segments to the peer carry, once it is known.
+    /// Connection id in modern segments to the peer. `None` until known.
     pub(crate) fn peer_id(&self) -> Option<u32> {
         self.common.link.peer_id
     }
 
-    /// Why the session is over, unless it is not or both sides closed it.
+    /// Returns the error that ended the session. `None` while it is open, and after both sides have closed it.
     pub(crate) fn error(&self) -> Option<&ConnectionError> {
         match &self.phase {
             Phase::Closed(closed) => closed.error(),
@@ -302,7 +306,7 @@ impl Session {
         }
     }
 
-    /// The RST that has told the peer that the session is over, once it has left.
+    /// The RST sent to the peer when the session ended. `None` before the RST is sent.
     pub(crate) fn last_words(&self) -> Option<&LastWords> {
         match &self.phase {
             Phase::Closed(closed) => closed.last_words(),
@@ -310,14 +314,14 @@ impl Session {
         }
     }
 
-    /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
+    /// The peer's address. It changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
         self.common.paths.active().remote()
     }
 
-    /// Time of the latest datagram from the peer that authenticated, and at first of the session's beginning. In plaintext: of the latest
-    /// that was not out of place.
+    /// Arrival time of the latest authenticated datagram from the peer. In plaintext: of the latest datagram that was
+    /// accepted. Before the first one: the time when the session began.
     #[must_use]
     pub fn last_heard(&self) -> Time {
         self.common.last_heard

@@ -1,7 +1,7 @@
-//! The opening of a sealed connection: the handshake's messages ride in SYN, SYNACK and ACK (`spec/security.md` §2).
+//! Handshake of a sealed connection: the Noise messages travel in SYN, SYNACK and ACK (`spec/security.md` §2).
 //!
-//! The initiator is a session from its first SYN on. The acceptor has none before its peer is proven: until then there
-//! is only an entry in the endpoint's table of half-open connections.
+//! The initiator has a session from its first SYN on. The acceptor creates a session only when the peer has proven
+//! itself. Until then it keeps an entry in the endpoint's table of half-open connections.
 
 use dfcp_secure::{
     Cipher, Established, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, ResetTicket, StaticKey,
@@ -22,25 +22,25 @@ use crate::session::handshake::{are_offered, features, syn_options};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
 
-/// The bytes that both ends put into the handshake's hash before anything else ([noise-4]).
+/// Returns the prologue: bytes that both ends hash into the handshake before anything else ([noise-4]).
 pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
     [PROLOGUE, syn_options, &initiator_id.to_be_bytes()].concat()
 }
 
-/// An initiator which waits for the second message.
+/// An initiator that waits for the second Noise message.
 #[derive(Debug)]
 pub(super) struct Call {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
-    /// Our own, to be told once the session is open.
+    /// Our own reset ticket, sent to the peer once the session is open.
     ticket: Option<Box<ResetTicket>>,
-    /// An answer which is not authenticated says that the attempt is in vain; unless a genuine one comes until then, that
-    /// is believed.
+    /// An unauthenticated refusal, and the time when it ends the attempt unless an authenticated answer has arrived
+    /// before.
     doubt: Option<(Time, ConnectionError)>,
 }
 
-/// The contents of the second message.
+/// Contents of the second Noise message.
 pub(super) struct Answer {
     pub(super) third: Option<Box<[u8]>>,
     pub(super) cipher: Cipher,
@@ -52,7 +52,7 @@ pub(super) struct Answer {
 }
 
 impl Call {
-    /// Writes the first message. `ticket` is to be told to the acceptor.
+    /// Creates a call and writes the first Noise message. `ticket` is our reset ticket for the acceptor.
     pub(super) fn new(
         config: &Config,
         credentials: &Credentials,
@@ -74,27 +74,27 @@ impl Call {
         Ok(Self { noise, first: first[..length].into(), cookie: None, ticket, doubt: None })
     }
 
-    /// An unauthenticated refusal, and the time from which it is believed.
+    /// Returns an unauthenticated refusal, and the time from which it counts.
     pub(super) fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         self.doubt.as_ref().map(|(until, why)| (*until, why))
     }
 
-    /// Somebody says that the attempt is in vain. The first word counts.
+    /// Records an unauthenticated refusal. Only the first one counts.
     pub(super) fn begin_doubt(&mut self, now: Time, why: ConnectionError) {
         self.doubt.get_or_insert((now + limits::DOUBT, why));
     }
 
-    /// The acceptor wants this cookie with the next SYN.
+    /// Stores the cookie that the acceptor wants in the next SYN.
     pub(super) fn set_cookie(&mut self, cookie: &[u8]) {
         self.cookie = Some(cookie.into());
     }
 
-    /// Keys of the session, and our own ticket, after an answer.
+    /// Returns the session's keys and our own ticket. Called after a valid answer.
     pub(super) fn finish(self) -> Result<(Established, Option<Box<ResetTicket>>), HandshakeError> {
         Ok((self.noise.finish()?, self.ticket))
     }
 
-    /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length
+    /// Writes the payload of a SYN, and returns its length, bytes. Padding makes the SYN at least as long as its answer
     /// (\[noise-2\], \[open-30\]).
     pub(super) fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let payload = Payload {
@@ -109,7 +109,7 @@ impl Call {
         Payload { padding_bytes, ..payload }.encode(out)
     }
 
-    /// Reads the second message, the answer to a SYN which offered symbols of this size.
+    /// Reads the second Noise message. `symbol_size` is the symbol size offered in the SYN, bytes.
     pub(super) fn answer(
         &mut self,
         (config, credentials): (&Config, &Credentials),
@@ -132,14 +132,15 @@ impl Call {
         let is_admitted = credentials.admits(pattern, peer.as_ref());
         let answer = if is_admitted { accepted((config, credentials), symbol_size, &plain[..length]) } else { None };
         if let Some(answer) = answer {
-            // Last, as there is no way back over a message that was written.
+            // Write the third message last, since writing it cannot be undone.
             let third = self.third().map_err(|_| AnswerError::Final(ConnectionError::CipherFailed))?;
             return Ok(Answer { third, ..answer });
         }
         let why = peer
             .filter(|_| !is_admitted)
             .map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
-        // At first contact anybody can write such a message. It is the peer's own doing only where nobody else can.
+        // With first contact and any key permitted, anybody can write such a message. Otherwise an admitted key shows
+        // that the peer wrote it, and the refusal is final.
         let is_anybodys = pattern == Pattern::FirstContact && matches!(credentials.peer, PeerKey::Any);
         if (is_admitted && !is_anybodys) || self.noise.refuse_second().is_err() {
             return Err(AnswerError::Final(why));
@@ -147,7 +148,7 @@ impl Call {
         Err(AnswerError::Doubtful(why))
     }
 
-    /// The third message, if the pattern has one.
+    /// Writes the third message, if the pattern has one.
     fn third(&mut self) -> Result<Option<Box<[u8]>>, HandshakeError> {
         if self.noise.pattern() != Pattern::FirstContact {
             return Ok(None);
@@ -158,7 +159,8 @@ impl Call {
     }
 }
 
-/// Decodes the payload of the second message; `None` if it is malformed, or chooses what was not offered.
+/// Decodes the payload of the second message. Returns `None` if it is malformed, or chooses something that was not
+/// offered.
 fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, plain: &[u8]) -> Option<Answer> {
     let inner = Payload::decode(plain).ok()?;
     let &[cipher] = inner.ciphers? else { return None };
@@ -172,12 +174,12 @@ fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, p
     Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo })
 }
 
-/// Why a second message was not taken.
+/// The reason for not accepting a second message.
 pub(super) enum AnswerError {
-    /// It is none, or not for us.
+    /// Not a second message, or not addressed to us.
     Ignored,
-    /// Somebody says that the attempt is in vain.
+    /// An unauthenticated sender refuses the attempt.
     Doubtful(ConnectionError),
-    /// The peer itself does.
+    /// The authenticated peer refuses the attempt.
     Final(ConnectionError),
 }

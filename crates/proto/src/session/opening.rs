@@ -1,5 +1,5 @@
-//! A session before it is open: SYN_SENT and SYN_RECV (thesis §3.6; `spec/protocol.md` §2). It sends no data before the peer's
-//! address is proven (\[open-2\]).
+//! A session before it is open: SYN_SENT and SYN_RECV (thesis §3.6; `spec/protocol.md` §2). It sends no data before the
+//! peer's address is proven (\[open-2\]).
 
 mod sealed;
 
@@ -30,24 +30,25 @@ pub(super) struct Opening {
     pub(super) stage: Stage,
 }
 
-/// The event that an opening session waits for.
+/// The answer that an opening session waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// SYN_SENT, without seals: a SYNACK, or another SYN.
+    /// SYN_SENT, plaintext: waits for a SYNACK, or for a SYN (simultaneous open).
     Called,
-    /// SYN_SENT: the acceptor's message.
+    /// SYN_SENT, sealed: waits for the acceptor's Noise message.
     Sealed(Box<Call>),
-    /// SYN_RECV, without seals: a segment which proves the peer's address. This is what its SYN declared.
+    /// SYN_RECV, plaintext: waits for a segment that proves the peer's address. Holds the limits declared in the peer's
+    /// SYN.
     Answered(PeerLimits),
 }
 
-/// The outcome of a handshake, with which a session opens.
+/// Outcome of a handshake, from which a session opens.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) peer: PeerLimits,
-    /// The third message of a sealed handshake, to be repeated until the acceptor shows that it has come.
+    /// Third message of a sealed handshake, repeated until the acceptor shows that it has arrived.
     pub(super) third: Option<Box<[u8]>>,
-    /// To be told to the peer; `None` without seals.
+    /// Reset ticket to be sent to the peer; `None` in plaintext.
     pub(super) ticket: Option<Box<ResetTicket>>,
 }
 
@@ -58,14 +59,14 @@ impl Agreed {
 }
 
 impl Opening {
-    /// An initiator's.
+    /// Creates the state of an initiator.
     pub(super) fn initiate(now: Time, call: Option<Box<Call>>) -> Self {
         let mut handshake = Handshake::default();
         handshake.start_timer(now);
         Self { handshake, began_at: now, stage: call.map_or(Stage::Called, Stage::Sealed) }
     }
 
-    /// That of an acceptor without seals, which [`take_syn`](Self::take_syn) tells why.
+    /// Creates the state of a plaintext acceptor. [`take_syn`](Self::take_syn) then passes it the SYN.
     pub(super) fn accept(now: Time) -> Self {
         Self { handshake: Handshake::default(), began_at: now, stage: Stage::Called }
     }
@@ -77,8 +78,9 @@ impl Opening {
         }
     }
 
-    /// Our side ends it: the peer is told by an RST, unless that would be more than its SYNs have earned while its address is
-    /// not proven (\[open-11\]), or would not be believed before there are keys.
+    /// Returns the end of an attempt that this side gives up. Only a plaintext initiator sends an RST. In SYN_RECV, an
+    /// RST could exceed the bytes allowed toward an unproven address (\[open-11\]). A sealed peer would not believe an
+    /// RST before there are keys.
     pub(super) fn given_up(&self, error: ConnectionError) -> End {
         let is_told = matches!(self.stage, Stage::Called);
         End { error: Some(error), reset: is_told.then_some(ResetReason::Unspecified) }
@@ -86,7 +88,7 @@ impl Opening {
 
     // ---- receiving ----
 
-    /// The peer's SYN, of this many bytes, or a copy.
+    /// Processes the peer's SYN of `bytes` bytes, or a copy of it.
     pub(super) fn take_syn(
         &mut self,
         now: Time,
@@ -96,7 +98,7 @@ impl Opening {
     ) -> Result<(), Dropped> {
         let (parameters, symbol_size) = modern_parameters(syn)?;
         if common.link.peer_id.is_some() {
-            // A copy is answered again; a different SYN cannot change what has been agreed.
+            // Answer a copy again. A different SYN cannot change agreed values.
             if common.link.peer_id != Some(parameters.connection_id) {
                 return Err(Dropped::Unexpected);
             }
@@ -120,7 +122,7 @@ impl Opening {
         Ok(())
     }
 
-    /// The answer to our SYN.
+    /// Processes the SYNACK that answers our SYN.
     pub(super) fn take_synack(
         &mut self,
         now: Time,
@@ -137,7 +139,7 @@ impl Opening {
         let (parameters, symbol_size) =
             answer.ok_or(Dropped::Unexpected).and_then(|answer| modern_parameters(&answer)).map_err(|error| {
                 match error {
-                    // It asks for what we do not speak ([open-16]).
+                    // The SYNACK requires something that we do not support ([open-16]).
                     Dropped::Unexpected => Stop::from(End::because(ConnectionError::Incompatible)),
                     malformed => malformed.into(),
                 }
@@ -149,19 +151,21 @@ impl Opening {
         common.symbol_size = common.symbol_size.min(symbol_size);
         common.features = options.map_or(Features::NONE, |chosen| chosen.features);
         self.handshake.owe(number);
-        // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
+        // Repeat the ACK until the acceptor responds, since the acceptor does not retransmit its SYNACK by timer.
         self.handshake.start_timer(now);
         Ok(Agreed::unsealed(PeerLimits::from(&parameters.offer)))
     }
 
-    /// In SYN_RECV, a segment which names our id proves the peer's address (\[open-13\]).
+    /// Opens a session in SYN_RECV, after a segment that names our connection id and so proves the peer's address
+    /// (\[open-13\]).
     pub(super) fn proven(&mut self) -> Result<Agreed, Dropped> {
         let Stage::Answered(peer) = self.stage else { return Err(Dropped::Unexpected) };
         self.handshake.stop_timer();
         Ok(Agreed::unsealed(peer))
     }
 
-    /// Copies of a SYN do not prolong what waits for the peer's address to be proven.
+    /// Returns true if a segment restarts the silence timer. Copies of a SYN must not prolong SYN_RECV, which waits for
+    /// a proof of the peer's address.
     pub(super) fn hears(&self) -> bool {
         !matches!(self.stage, Stage::Answered(_))
     }
@@ -177,9 +181,9 @@ impl Opening {
         ])
     }
 
-    /// Ends the attempt if no answer has come in time.
+    /// Ends the attempt if no answer has arrived in time.
     pub(super) fn handle_timeout(&self, now: Time, common: &Common) -> Option<End> {
-        // Nothing counts as heard before the handshake is done: its beginning does.
+        // Before the handshake is complete, `last_heard` is the time when the attempt began.
         let unanswered = || ConnectionError::HandshakeTimeout { after: now.since(common.last_heard) };
         if self.handshake.is_exhausted(now) {
             return Some(End::because(unanswered()));
@@ -192,13 +196,13 @@ impl Opening {
         (now >= self.silence_ends_at(common)).then(|| End::because(unanswered()))
     }
 
-    /// Time at which silence ends the attempt (\[open-6\], \[idle-1\]).
+    /// Returns the time when silence ends the attempt (\[open-6\], \[idle-1\]).
     fn silence_ends_at(&self, common: &Common) -> Time {
         let connect_timeout = common.config.connect_timeout.filter(|_| common.role == Role::Initiator);
         common.last_heard + common.config.idle_timeout.min(connect_timeout.unwrap_or(Duration::MAX))
     }
 
-    /// An unauthenticated refusal, and the time from which it is believed.
+    /// Returns an unauthenticated refusal, and the time from which it counts.
     fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         match &self.stage {
             Stage::Sealed(call) => call.doubt(),
@@ -208,7 +212,7 @@ impl Opening {
 
     // ---- sending ----
 
-    /// Writes the SYN or SYNACK which is due.
+    /// Writes the SYN or SYNACK that is due.
     pub(super) fn next_datagram(
         &mut self,
         now: Time,
@@ -238,7 +242,8 @@ impl Opening {
     }
 }
 
-/// The declarations of a modern SYN or SYNACK and the symbol size that it offers, if we can speak what it asks for.
+/// Decodes the parameters of a modern SYN or SYNACK, and its symbol size, bytes. Fails if we do not support what it
+/// requires.
 pub(super) fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
     let symbol_size = offered_symbol_size(syn.options, false).ok_or(Dropped::Unexpected)?;
     Ok((Parameters::decode(syn.payload)?, symbol_size))

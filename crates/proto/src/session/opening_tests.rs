@@ -1,4 +1,4 @@
-//! An initiator, and responders who answer it as they like.
+//! Tests of an initiator with honest and hostile responders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn option_bytes(syn: &[u8]) -> &[u8] {
     header.option_bytes(syn)
 }
 
-/// The payload of a second message: the initiator takes it, unless a test changes it.
+/// Payload of a second message that the initiator accepts. Tests change it.
 fn modest<'a>() -> Payload<'a> {
     Payload {
         connection_id: Some(77),
@@ -90,7 +90,7 @@ fn modest<'a>() -> Payload<'a> {
     .with_offer(&OFFER)
 }
 
-/// The SYNACK of a responder with this key.
+/// Returns the SYNACK of a responder with the static key `key`, with `inner` as payload of the Noise message.
 fn answer(syn: &[u8], key: StaticKey, inner: &[u8]) -> Vec<u8> {
     let payload = Payload::decode(received(syn).payload).unwrap();
     let (pattern, message) = payload.noise.unwrap();
@@ -117,7 +117,7 @@ fn take(connection: &mut Session, now: Time, mut datagram: Vec<u8>) {
     connection.handle_datagram(now, at_server().into(), &mut datagram);
 }
 
-/// [open-14]: a peer may wait with its answer for as long as it likes.
+/// [open-14]: a peer may delay its answer for any time.
 #[test]
 fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
@@ -139,7 +139,7 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     }
 }
 
-/// [state-1]: neither is the acceptor's peer proven by what it has no use for, nor does that count as received.
+/// [state-1]: useless segments neither prove the acceptor's peer nor count as received.
 #[test]
 fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let (mut acceptor, address) = called_unsealed(false);
@@ -156,7 +156,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 3 });
     let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
     let useless = [
-        // [open-40]: of features which neither end has offered, or our peer has not.
+        // [open-40]: segments of features that neither end has offered, or that our peer has not offered.
         numbered(Segment::Message(message), address, 7, &[1, 2, 3]),
         numbered(fragment, address, 7, &[1, 2, 3]),
         ack(Ack::PathProbe, &[0; 1000]),
@@ -164,7 +164,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
         ack(Ack::PathChallenge { token: 1 }, &[]),
         ack(Ack::PathResponse { token: 1 }, &[]),
         ack(Ack::Noise, &[1]),
-        changed(11, 8),    // S1: there is no such ACK
+        changed(11, 8),    // S1: no ACK has this code
         changed(13, 0x09), // FIN|FBK
         changed(13, 0x14), // RST|ACK
         changed(13, 0x00), // data of a block without bytes
@@ -178,7 +178,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     assert_eq!((acceptor.state(), acceptor.common.link.arrivals.received()), (State::Established, 2));
 }
 
-/// [open-18]: an acceptor chooses among what is offered to it, all of it or nothing.
+/// [open-18]: an acceptor chooses all, some or none of the offered features, and no others.
 #[test]
 fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
     let clock = dfcp_wire::Features::ARRIVAL_CLOCK.bits();
@@ -209,7 +209,7 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
     }
 }
 
-/// A session has stream 0 alone: what names another changes nothing but the count of what was dropped.
+/// The session has only stream 0. Every segment that names another stream ends the session.
 #[test]
 fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
     let stream = StreamId::from_word(4);
@@ -236,7 +236,7 @@ fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
     }
 }
 
-/// A session without seals that a SYN has opened, and where its peer's segments go.
+/// Returns a plaintext session opened by a SYN, and the address for its peer's segments.
 fn called_unsealed(discovers: bool) -> (Session, Address) {
     let config = Config::danger_unsealed().with_packet_size_discovery(discovers);
     let (config, ports) = (Arc::new(config), Ports { local: 4_000, remote: 9 });
@@ -250,12 +250,12 @@ fn called_unsealed(discovers: bool) -> (Session, Address) {
     (acceptor, address)
 }
 
-/// The same whose peer has answered, and may open no streams.
+/// Returns a session as from [`called_unsealed`] whose peer has answered. The peer may open no streams.
 fn opened_unsealed() -> (Session, Address) {
     let (mut acceptor, address) = called_unsealed(true);
     take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
     assert_eq!(acceptor.state(), State::Established);
-    // Something was sent which a report can name.
+    // Something has been sent that a report can name.
     assert!(!sent(&mut acceptor, start()).is_empty());
     (acceptor, address)
 }
@@ -267,7 +267,7 @@ fn closed_with(session: &mut Session) -> Option<ConnectionError> {
     })
 }
 
-/// The first stream ends with the session.
+/// The first stream ends only with the session.
 #[test]
 fn what_the_first_stream_does_not_have_is_dropped_and_reports_of_streams_never_opened_end_the_session() {
     let first = StreamId::FIRST;
@@ -298,7 +298,7 @@ fn what_the_first_stream_does_not_have_is_dropped_and_reports_of_streams_never_o
     assert_eq!(closed_with(&mut acceptor), Some(ConnectionError::PeerMisbehaved(why)));
 }
 
-/// [open-34]: answers which anybody can write, and what they say.
+/// [open-34]: forged answers that anybody can write, and the errors that they cause.
 fn rogue_answers() -> [(PeerKey, StaticKey, Vec<u8>, ConnectionError); 4] {
     let rogue = || StaticKey::from_seed(&[66; 32]);
     let unexpected = || ConnectionError::UnexpectedKey(rogue().public().fingerprint());
@@ -367,7 +367,7 @@ fn what_nobody_vouches_for_ends_the_attempt_after_three_seconds() {
     }
 }
 
-/// [noise-3], [open-37]: what the expected peer itself says, and nobody else can say.
+/// [noise-3], [open-37]: wrong contents that only the expected peer itself can have written.
 #[test]
 fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
     let wrong: [fn(&mut Payload<'_>); 12] = [

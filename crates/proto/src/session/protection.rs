@@ -1,4 +1,4 @@
-//! The seals of an open connection (`spec/security.md` §3).
+//! Sealing of an open connection (`spec/security.md` §3).
 
 use dfcp_secure::{Cipher, Established, Fingerprint, OpenKeys, Pattern, PublicKey, SealKeys};
 
@@ -6,7 +6,7 @@ use crate::identity::Identity;
 
 const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments have room for a tag");
 
-/// The keys of both directions, and what the peer has proven.
+/// The keys of both directions, and the identity that the peer has proven.
 #[derive(Debug)]
 pub(crate) struct Protection {
     pub(super) seal: SealKeys,
@@ -17,12 +17,12 @@ pub(crate) struct Protection {
     handshake_hash: [u8; 32],
 }
 
-/// The peer's proof. It is of one kind only: there are many connections, and each holds one.
+/// The peer's proof. One enum instead of two options: it saves memory in every connection.
 #[derive(Debug)]
 enum Proven {
     Key(PublicKey),
     Secret(Fingerprint),
-    /// That it is the same peer all the time.
+    /// Neither a key nor a secret: only that all datagrams come from the same peer.
     Nothing,
 }
 

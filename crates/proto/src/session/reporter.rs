@@ -1,4 +1,4 @@
-//! Times at which the modern receiver reports.
+//! Schedule of the modern receiver's reports.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,46 +7,49 @@ use dfcp_time::Time;
 
 use crate::limits::REPORT_SPACING_MIN;
 
-/// Repeats of news that nothing else would repeat: three copies survive a path that loses many.
+/// Extra copies of the last report, which nothing else would repeat. Three copies in all survive a path with heavy
+/// loss.
 const REPEATS: u8 = 2;
 
-/// From this number of arrivals since the last report on, much arrives.
+/// Datagrams since the last report from which on the short report interval applies.
 const MUCH: u32 = 160;
 
-/// Gaps between the spurts of a slow stream, or of one of many which take turns. There news are repeated only when the next
-/// spurt is overdue. Arrivals after a longer gap belong to something else.
+/// Gap lengths that count as pauses between the bursts of a slow stream, or of one of many streams that take turns.
+/// With such pauses, reports are repeated only once the next burst is overdue. A longer gap ends the sequence of
+/// pauses.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
-/// The number of pauses in a row that shows such a stream. One or two are a handshake, or a question and its answer.
+/// Number of pauses in a row that identifies a stream of bursts. One or two may be a handshake, or a request and its
+/// response.
 const PAUSES_MIN: u8 = 8;
 
-/// Arrivals which last longer than this number of pauses are a continuous stream.
+/// A burst that lasts longer than this many pauses is a continuous stream.
 const SPURT_PAUSES_MAX: u32 = 4;
 
-/// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
-/// open, and some times more after the last news (`spec/protocol.md` \[report-3\], \[report-4\]).
+/// Decides when a report is due (`spec/protocol.md` \[report-3\], \[report-4\]): regularly while datagrams arrive,
+/// immediately when a block is decoded and no other block is open, and a few more times after the last news.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     last: Option<Time>,
-    /// Something has arrived since the last report.
+    /// Time of the first arrival since the last report.
     pending_since: Option<Time>,
     /// Datagrams since the last report.
     unreported: u32,
-    /// A report is wanted as soon as the spacing allows.
+    /// A report is wanted as soon as the minimum spacing allows.
     urgent: bool,
     repeats: u8,
     /// Time of the latest arrival.
     arrived: Option<Time>,
-    /// The last pause and its end, and how many there have been in a row.
+    /// Length of the last pause, the time when it ended, and the number of pauses in a row.
     pause: Duration,
     paused_at: Time,
     pauses: u8,
-    /// Nothing is asked of us before a settling instant has passed.
+    /// Time of another report, about arrivals that the last one could not yet describe.
     again_at: Option<Time>,
 }
 
 impl Reporter {
-    /// A datagram which the peer wants to hear about has arrived (\[report-1\]).
+    /// Records a datagram that requires a report (\[report-1\]).
     pub(crate) fn on_arrival(&mut self, now: Time) {
         self.note_pause(now, self.arrived.map_or(Duration::ZERO, |before| now.since(before)));
         self.arrived = Some(now);
@@ -62,13 +65,13 @@ impl Reporter {
         }
     }
 
-    /// One has arrived whose report the peer waits for.
+    /// Records a datagram whose report the peer is waiting for.
     pub(crate) fn on_urgent(&mut self, now: Time) {
         self.on_arrival(now);
         self.urgent = true;
     }
 
-    /// The peer waits for a report, and nothing more will come before it has one.
+    /// Requests an immediate report, without which the peer cannot go on sending.
     pub(crate) fn on_own_news(&mut self, now: Time) {
         self.pauses = 0;
         self.have_news(now);
@@ -80,22 +83,22 @@ impl Reporter {
         self.repeats = REPEATS;
     }
 
-    /// Not all that is news fitted into the last report, or it has not been told often enough.
+    /// Requests another report, since the last one had no room for all news, or news must be repeated.
     pub(crate) fn owe_another(&mut self) {
         self.repeats = self.repeats.max(1);
     }
 
-    /// The last report could not yet speak of all that arrived; at `at` it can.
+    /// Requests another report at time `at`, about arrivals that the last report could not yet describe.
     pub(crate) fn again_at(&mut self, at: Time) {
         self.again_at = Some(at);
     }
 
-    /// Time to report news which come at `at`; `None` if a report is already wanted as soon as the spacing allows.
+    /// Returns the time for reporting news that arises at `at`. `None` if an urgent report is already pending.
     pub(crate) fn due_for(&self, at: Time) -> Option<Time> {
         (!self.urgent).then(|| at.max(self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN)))
     }
 
-    /// Time of the next report, if `interval` after the last one suffices, or `of_much` while much arrives.
+    /// Returns the time of the next report. The regular interval is `interval`, or `of_much` after many arrivals.
     pub(crate) fn due_at(&self, interval: Duration, of_much: Duration) -> Option<Time> {
         let earliest = self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN);
         let regular = if self.urgent {
@@ -163,7 +166,8 @@ mod tests {
         }
     }
 
-    /// After `pauses` pauses of `pause_ms` between spurts which take 2 ms and two reports each.
+    /// Returns a reporter and the time after `pauses` pauses of `pause_ms` ms. The bursts between them last 2 ms and
+    /// cause two reports each.
     fn after(pauses: u64, pause_ms: u64) -> (Reporter, Time) {
         let mut reporter = Reporter::default();
         let mut now = Time::from_ms(100);

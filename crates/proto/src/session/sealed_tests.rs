@@ -1,4 +1,4 @@
-//! Sealed connections between two endpoints on a path of 10 ms each way.
+//! Sealed connections between two endpoints, on a path of 10 ms in each direction.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct InFlight {
     bytes: Vec<u8>,
 }
 
-/// Two endpoints, and what is between them.
+/// Two endpoints, and the path between them.
 struct World {
     now: Time,
     client: Session,
@@ -33,12 +33,12 @@ struct World {
     server_end: Endpoint,
     servers: Vec<Session>,
     path: VecDeque<InFlight>,
-    /// Apparent source of the client's datagrams.
+    /// Source address of the client's datagrams, as the server sees it.
     client_address: SocketAddr,
-    /// Changes datagrams on their way; `false` swallows them.
+    /// Changes datagrams in flight. Returns `false` to drop a datagram.
     adversary: fn(&mut Vec<u8>) -> bool,
     received: Vec<u8>,
-    /// Epoch bits of sealed datagrams seen, and how many datagrams went to each address.
+    /// Epoch bits of the sealed datagrams seen; and time, destination and length of each datagram.
     epochs: BTreeSet<u64>,
     sent_to: Vec<(Time, SocketAddr, usize)>,
 }
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Sends `bytes` bytes and waits until they are there.
+    /// Sends `bytes` bytes, and waits until all have arrived.
     fn transfer(&mut self, bytes: usize) {
         let data: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
         assert_eq!(self.client.write(self.now, StreamId::FIRST, &data), Ok(bytes));
@@ -204,7 +204,7 @@ fn every_cipher_carries_data_and_the_choice_is_both_ends() {
     assert_eq!(world.error(), Some(ConnectionError::Refused));
 }
 
-/// [seal-2] to [seal-6]: the keys change with the number, and nothing is lost thereby.
+/// [seal-2] to [seal-6]: keys change with the datagram number, without loss of data.
 #[test]
 fn keys_change_in_the_middle_of_a_transfer() {
     let [(_, client, server), ..] = ways();
@@ -248,7 +248,7 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
         assert_eq!(world.error(), Some(expected), "{peer:?}");
         assert!(world.servers.iter().all(|server| !server.state().is_open()), "{peer:?}");
     }
-    // No static key will do here: the first message is not answered, so there is no third.
+    // The server accepts no static key, so it refuses the first message instead of answering it.
     let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), only_pre_shared());
     world.run_for(ONE_WAY * 3);
     let answers = world.sent_to.iter().filter(|(_, to, _)| *to != at_server());
@@ -311,7 +311,7 @@ fn with_cookies_the_server_keeps_nothing_and_one_round_trip_is_added() {
     }
 }
 
-/// [state-4]: a number which was seen is all that such a datagram has, and it is not authenticated.
+/// [state-4]: such a datagram has a known number and is unauthenticated, so it may only count as dropped.
 #[test]
 fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let [(_, client, server), ..] = ways();
@@ -334,14 +334,14 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     assert_eq!((after.received, after.segments_forged), (before.received, before.segments_forged));
 }
 
-/// [state-1]: the peer has sealed it, so its tag is right, and still it is no segment.
+/// [state-1]: the peer has sealed it, so its tag is valid, but it contains no segment.
 #[test]
 fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let [(_, client, server), ..] = ways();
     let mut world = World::new(client.with_packet_size_discovery(false), server);
     world.transfer(50_000);
     let (now, address) = (world.now + STEP, Address::Connection(world.servers[0].local_id()));
-    // S1: there is no ACK 11, and 8 and 9 are of a feature which is not chosen ([open-40]).
+    // S1: there is no ACK 11; ACKs 8 and 9 belong to a feature that was not negotiated ([open-40]).
     for s1 in [11, 8, 9] {
         let link = &mut world.client.common.link;
         let number = link.numbers.take();

@@ -1,4 +1,5 @@
-//! Streams that a session has opened and may open, at both ends: credit and directions, and nothing of what is in the streams.
+//! Ids of the streams that each end of a session has opened and may open: stream credit and directions, without stream
+//! contents.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,28 +12,28 @@ use crate::limits::{STREAM_RESETS_BURST, STREAM_RESETS_PER_S};
 use crate::shared::Role;
 use crate::shared::bucket::Bucket;
 
-/// The last index that an id has room for.
+/// Largest stream index that an id can hold.
 const STREAM_INDEX_MAX: u32 = (1 << 30) - 1;
 
 const RESET_INTERVAL: Duration = Duration::from_micros(1_000_000 / STREAM_RESETS_PER_S as u64);
 
-/// The meaning of an id which the peer has named.
+/// The effect of a stream id that the peer has named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
-    /// The stream has been opened before, and may be gone.
+    /// The stream was opened before, and may be gone.
     Known,
-    /// It opens the streams of its kind with these indices, of which it is the last.
+    /// The id opens the streams of its kind with these indices. The last index is its own.
     Opens(Range<u32>),
 }
 
-/// The streams of one kind which one side opens.
+/// Credit for streams of one kind that one side opens.
 #[derive(Clone, Copy, Debug)]
 struct Credit {
-    /// The index of the first one that costs credit.
+    /// Index of the first stream that costs credit.
     first: u32,
-    /// The first index not opened yet.
+    /// Index of the next stream to be opened.
     next: u32,
-    /// Streams that may have been opened until now; never falls.
+    /// Total number of streams permitted so far. Never decreases.
     permitted: u32,
 }
 
@@ -43,7 +44,7 @@ impl Credit {
         credit
     }
 
-    /// Permits as many, as far as there are ids, if it is more than before.
+    /// Raises the total to `permitted`, limited by the number of ids. A smaller total has no effect.
     fn raise(&mut self, permitted: u32) {
         self.permitted = self.permitted.max(permitted.min(STREAM_INDEX_MAX + 1 - self.first));
     }
@@ -53,7 +54,7 @@ impl Credit {
     }
 }
 
-/// The two kinds of streams which one side opens.
+/// Credit for both kinds of streams that one side opens.
 #[derive(Clone, Copy, Debug)]
 struct Credits {
     bidirectional: Credit,
@@ -61,7 +62,7 @@ struct Credits {
 }
 
 impl Credits {
-    /// Stream 0 is open from the beginning and costs nothing.
+    /// Creates the credit. Stream 0 is open from the beginning and costs no credit.
     fn new(opener: Opener, limits: StreamLimits) -> Self {
         let first = u32::from(opener == Opener::Initiator);
         Self { bidirectional: Credit::new(first, limits.bidirectional), one_way: Credit::new(0, limits.one_way) }
@@ -86,21 +87,22 @@ impl Credits {
     }
 }
 
-/// The ids of a session's streams. An id opens all below it of its kind, so one number tells which are open or gone.
+/// Ids of a session's streams. An id opens all lower ids of its kind, so one number per kind describes all streams that
+/// are open or gone.
 #[derive(Debug)]
 pub(crate) struct StreamIds {
     us: Opener,
     ours: Credits,
     theirs: Credits,
-    /// Bound on the rate at which reset streams give credit back: the excess is held back.
+    /// Limits the rate at which reset streams return credit. Credit above this rate is held back.
     resets: Bucket,
     held_back: StreamLimits,
-    /// Streams that the peer may have opened, as it was told last.
+    /// Total numbers of streams that the peer may open, as last reported to it.
     told: StreamLimits,
 }
 
 impl StreamIds {
-    /// The peer may open as many as `granted` from the beginning; how many we may open is not known yet.
+    /// The peer may open `granted` streams from the beginning. The peer's limit for our streams is not known yet.
     pub(crate) fn new(role: Role, granted: StreamLimits) -> Self {
         let (us, peer) = match role {
             Role::Initiator => (Opener::Initiator, Opener::Acceptor),
@@ -117,8 +119,8 @@ impl StreamIds {
         }
     }
 
-    /// As many streams of ours the peer permits in all. A smaller number than before is an older one, or a lie which
-    /// changes nothing. Returns whether these are more.
+    /// Applies the peer's limits: the total number of streams that it permits us. Smaller numbers than before are
+    /// outdated or lies, and have no effect. Returns true if a limit has grown.
     pub(crate) fn on_peer_limits(&mut self, limits: StreamLimits) -> bool {
         let Credits { bidirectional, one_way } = self.ours;
         self.ours.bidirectional.raise(limits.bidirectional);
@@ -126,13 +128,13 @@ impl StreamIds {
         bidirectional.permitted < self.ours.bidirectional.permitted || one_way.permitted < self.ours.one_way.permitted
     }
 
-    /// True if the peer takes streams of this kind at all. A peer which permits none in the handshake never does: credit is given back
-    /// only for streams that have been open.
+    /// Returns true if the peer ever permits streams of this kind. A peer that permits none in the handshake never
+    /// will, since only closed streams return credit.
     pub(crate) fn takes(&self, kind: StreamKind) -> bool {
         self.ours.of(kind).permitted > 0
     }
 
-    /// The next stream of ours, if the peer permits one.
+    /// Opens our next stream of this kind. Returns `None` without credit.
     pub(crate) fn open(&mut self, kind: StreamKind) -> Option<StreamId> {
         let credit = self.ours.of_mut(kind);
         let index = credit.next;
@@ -141,16 +143,16 @@ impl StreamIds {
         Some(id)
     }
 
-    /// The stream of ours which was opened last is none after all: the peer has not been told of it.
+    /// Takes back our latest stream of this kind. The peer must not have seen it yet.
     pub(crate) fn close_unused(&mut self, kind: StreamKind) {
         let credit = self.ours.of_mut(kind);
         credit.next = credit.next.saturating_sub(1).max(credit.first);
     }
 
-    /// The peer has named `id`. What that opens counts as opened (\[stream-8\]).
+    /// Records that the peer has named `id`, which may open streams (\[stream-8\]).
     ///
     /// # Errors
-    /// If the peer may not open it, or if it is ours and not open.
+    /// If the peer may not open this stream, or if only we may open it and have not.
     pub(crate) fn see(&mut self, id: StreamId) -> Result<Seen, PeerMisbehaved> {
         let (kind, index) = (id.kind(), id.index());
         if self.is_ours(id) {
@@ -174,7 +176,8 @@ impl StreamIds {
         Ok(Seen::Opens(opened))
     }
 
-    /// There was no room for the peer's stream `id`, nor for those after it of its kind: they count as never seen (\[stream-10\]).
+    /// Takes back the peer's stream `id` and all later ones of its kind, for which there was no room. They count as
+    /// never named (\[stream-10\]).
     pub(crate) fn unsee(&mut self, id: StreamId) {
         let credit = self.theirs.of_mut(id.kind());
         credit.next = credit.next.min(id.index()).max(credit.first);
@@ -184,26 +187,26 @@ impl StreamIds {
         id.opener() == self.us
     }
 
-    /// True if the stream has the direction from the peer to us.
+    /// Returns true if the peer may send on this stream.
     pub(crate) fn peer_may_send(&self, id: StreamId) -> bool {
         id.kind() == StreamKind::Bidirectional || !self.is_ours(id)
     }
 
-    /// True if the stream has the direction from us to the peer.
+    /// Returns true if we may send on this stream.
     pub(crate) fn we_may_send(&self, id: StreamId) -> bool {
         id.kind() == StreamKind::Bidirectional || self.is_ours(id)
     }
 
-    /// Streams of each kind that the peer may have opened until `now` (\[stream-9\]), to tell it. Gives back what was held back for as
-    /// long as it had to be.
+    /// Returns the total numbers of streams that the peer may have opened until `now` (\[stream-9\]), and records them
+    /// as reported. Includes held-back credit whose waiting time is over.
     pub(crate) fn granted(&mut self, now: Time) -> StreamLimits {
         self.give_back(now);
         self.told = self.theirs.permitted();
         self.told
     }
 
-    /// Time to tell the peer, which has used up what it was told, of more (\[end-4\]); a time in the past means now. A peer that has
-    /// credit left learns of more when it uses that.
+    /// Returns the time to report more credit to a peer that has used up the reported credit (\[end-4\]). A time in the
+    /// past means now. A peer with credit left gets the report when it uses that credit.
     pub(crate) fn credit_at(&self) -> Option<Time> {
         let is_awaited = |kind, held_back: u32, told: u32| {
             let credit = self.theirs.of(kind);
@@ -215,13 +218,13 @@ impl StreamIds {
         is_any.then(|| self.resets.token_at(RESET_INTERVAL, STREAM_RESETS_BURST))
     }
 
-    /// Gives back what was held back, as far as it may be.
+    /// Returns held-back credit, as far as the rate limit permits.
     fn give_back(&mut self, now: Time) {
         while self.held_back != StreamLimits::default()
             && self.resets.has_token(now, RESET_INTERVAL, STREAM_RESETS_BURST)
         {
             self.resets.take(now, RESET_INTERVAL);
-            // Of the kind of which more wait: neither keeps the other back for ever.
+            // Take from the kind with more held-back streams, so that neither kind starves.
             let (kind, held_back) = if self.held_back.bidirectional >= self.held_back.one_way {
                 (StreamKind::Bidirectional, &mut self.held_back.bidirectional)
             } else {
@@ -232,14 +235,14 @@ impl StreamIds {
         }
     }
 
-    /// The first index of each of the peer's kinds which it has never named.
+    /// For each kind, the first index of the peer that it has never named.
     pub(crate) fn unseen(&self) -> StreamLimits {
         let Credits { bidirectional, one_way } = self.theirs;
         StreamLimits { bidirectional: bidirectional.next, one_way: one_way.next }
     }
 
-    /// Nothing of a stream is left at this end: it has been read or given up, and what we sent is acknowledged. If the peer
-    /// opened it, it may open another one, after a `reset` perhaps later (\[end-4\]).
+    /// Records that a stream is gone: received data has been read or discarded, and sent data is acknowledged. If the
+    /// peer opened the stream, it may open another one; after a reset (`by_reset`) perhaps with a delay (\[end-4\]).
     pub(crate) fn on_gone(&mut self, now: Time, id: StreamId, by_reset: bool) {
         if self.is_ours(id) || id == StreamId::FIRST {
             return;

@@ -1,5 +1,5 @@
-//! The streams of a session: which there are, what they send and receive, and how what the peer says of them opens and ends
-//! them (`spec/protocol.md` §3.1).
+//! All streams of a session: their ids, and their sending and receiving halves. Segments of the peer open and end
+//! streams here (`spec/protocol.md` §3.1).
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
@@ -15,34 +15,34 @@ use crate::session::send_side::SendSide;
 use crate::session::stream_ids::{Seen, StreamIds};
 use crate::shared::{PushError, Role};
 
-/// The direction of a stream that a segment speaks of.
+/// The direction of a stream that a segment refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the peer to us.
     FromPeer,
     /// From us to the peer.
     ToPeer,
-    /// Either.
+    /// Either direction.
     Any,
 }
 
 /// All streams of a session.
 #[derive(Debug)]
 pub(super) struct StreamSet {
-    /// Ids of the streams that there are and may be.
+    /// Ids and credit.
     pub(super) ids: StreamIds,
     pub(super) send: Box<SendSide>,
     pub(super) recv: Box<RecvSide>,
-    /// The application has wanted to open a stream, and the peer permitted none.
+    /// The application failed to open a stream for lack of credit.
     wants_more: bool,
-    /// The peer permits more since, and the application has not been told.
+    /// The peer has granted more credit since, and the application has not been notified.
     has_new_credit: bool,
-    /// We have said that we send nothing more: of what the peer still opens, our half ends at once.
+    /// Our FIN has been announced, so our half of streams that the peer still opens ends immediately.
     is_ending: bool,
 }
 
 impl StreamSet {
-    /// Asks for proofs of decoding if it gets a secret for them.
+    /// Creates the streams. With a secret in `proofs`, the peer must prove that it has decoded blocks.
     pub(super) fn new(config: &Config, role: Role, proofs: Option<[u8; 32]>) -> Self {
         let kernel = Kernel::detect();
         Self {
@@ -55,7 +55,7 @@ impl StreamSet {
         }
     }
 
-    /// Opens one of ours in an open session.
+    /// Opens a stream from this side, in an open session.
     pub(super) fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
         if self.send.is_shut_down(StreamId::FIRST) {
             return Err(StreamError::Ended);
@@ -75,41 +75,42 @@ impl StreamSet {
         Ok(id)
     }
 
-    /// True while the application waits for the peer to permit another stream.
+    /// Returns true while the application waits for the peer to permit another stream.
     pub(super) fn wants_more(&self) -> bool {
         self.wants_more
     }
 
-    /// The application has wanted to open a stream before the peer could permit any.
+    /// Records that the application wanted to open a stream before the handshake was complete.
     pub(super) fn want_more(&mut self) {
         self.wants_more = true;
     }
 
-    /// The handshake tells which streams the peer permits. Also of none an application is told that waits for some: it learns that when it
-    /// asks again.
+    /// Applies the stream limits of the handshake. A waiting application is notified even if no stream is permitted:
+    /// its next attempt then returns the reason.
     pub(super) fn on_open(&mut self, limits: dfcp_wire::StreamLimits) {
         self.ids.on_peer_limits(limits);
         self.has_new_credit |= std::mem::take(&mut self.wants_more);
     }
 
-    /// The peer permits streams up to these ids.
+    /// Applies the total numbers of streams that the peer permits.
     pub(super) fn on_peer_limits(&mut self, limits: dfcp_wire::StreamLimits) {
         if self.ids.on_peer_limits(limits) {
             self.has_new_credit |= std::mem::take(&mut self.wants_more);
         }
     }
 
-    /// True, once, if the application has wanted a stream and got none, and there may be one now.
+    /// Returns true once after an application that waited for a stream may be able to open one.
     pub(super) fn take_new_credit(&mut self) -> bool {
         std::mem::take(&mut self.has_new_credit)
     }
 
-    /// Nothing more will be sent but what the streams have.
+    /// Records that we open no more streams, and send no more on streams that the peer opens.
     pub(super) fn on_ending(&mut self) {
         self.is_ending = true;
     }
 
-    /// The peer names a stream, which opens it and all before it of its kind, if they are the peer's to open and not known yet.
+    /// Admits a stream that the peer names. If the peer may open it, this opens the stream and all earlier ones of its
+    /// kind.
     pub(super) fn admit(&mut self, now: Time, id: StreamId, direction: Direction) -> Result<(), PushError> {
         if id == StreamId::FIRST {
             return Ok(());
@@ -125,7 +126,7 @@ impl StreamSet {
         let Seen::Opens(indices) = self.ids.see(id).map_err(PushError::Misbehaved)? else { return Ok(()) };
         for opened in indices.filter_map(|index| StreamId::new(id.opener(), id.kind(), index)) {
             if !self.recv.open(opened) {
-                // As if this had been lost: the peer says it again.
+                // Treat the segment as lost: the peer will repeat it.
                 self.ids.unsee(opened);
                 return Err(Dropped::NoMemory.into());
             }
@@ -139,7 +140,7 @@ impl StreamSet {
         Ok(())
     }
 
-    /// Checks that the streams of a report's records are such as we send.
+    /// Checks that the records of a report name only streams that we may send on.
     pub(super) fn check_records(&mut self, records: &Records<'_>) -> Result<(), PushError> {
         for record in records.clone() {
             let Record::Stream(state, _) = record else { continue };
@@ -154,7 +155,7 @@ impl StreamSet {
         Ok(())
     }
 
-    /// An ACK which speaks of a stream, from the peer's datagram `number`.
+    /// Processes an ACK that concerns a stream, from the peer's datagram `number`.
     pub(super) fn take_ack(&mut self, now: Time, path: &mut Path, ack: &Ack, number: u64) -> Result<(), PushError> {
         match *ack {
             Ack::ResetStream { stream, error, end } => {
@@ -182,7 +183,7 @@ impl StreamSet {
         Ok(())
     }
 
-    /// As [`admit`](Self::admit), for what the first stream does not have: it ends with the session.
+    /// Like [`admit`](Self::admit), for segments that the first stream does not have, since it ends with the session.
     fn admit_other(&mut self, now: Time, id: StreamId, direction: Direction) -> Result<(), PushError> {
         if id == StreamId::FIRST {
             return Err(Dropped::Unexpected.into());
@@ -190,15 +191,15 @@ impl StreamSet {
         self.admit(now, id, direction)
     }
 
-    /// Streams of which neither half is left make room for others. `true` if there were any: a peer that has used up its credit
-    /// is to learn of that at once.
+    /// Releases the streams whose halves have both ended, and returns true if there were any. The peer must then get a
+    /// report immediately, as it may have used up its credit.
     #[must_use]
     pub(super) fn settle_gone(&mut self, now: Time) -> bool {
         let mut has_room = false;
         while let Some((id, by_reset)) = self.recv.take_gone().or_else(|| self.send.take_gone()) {
             if self.send.has(id) || self.recv.has(id) {
                 if by_reset {
-                    // Whichever half goes last, the stream counts as reset.
+                    // A reset of either half makes the whole stream count as reset.
                     self.send.note_reset(id);
                     self.recv.note_reset(id);
                 }

@@ -47,7 +47,7 @@ impl Session {
         self.has_to_send();
     }
 
-    /// As [`Streams::finish`](crate::Streams::finish). The end of the first stream may be that of the session.
+    /// As [`Streams::finish`](crate::Streams::finish). Finishing the first stream may end the session.
     pub(crate) fn finish(&mut self, now: Time, id: StreamId) {
         self.common.streams.send.shut_down(now, id);
         self.has_to_send();
@@ -122,7 +122,7 @@ impl Session {
         received.or_else(|| streams.send.poll_event().map(of_sent))
     }
 
-    /// The first fault in the lists of its streams; `None` if they are right.
+    /// The first inconsistency in the stream lists. `None` if they are correct.
     #[cfg(debug_assertions)]
     pub(crate) fn find_fault(&self) -> Option<String> {
         self.common.streams.send.find_fault().or_else(|| self.common.streams.recv.find_fault())
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Streams of which neither half is left make room for others.
+    /// Releases streams whose halves have both ended, and reports the freed credit.
     fn settle_gone(&mut self, now: Time) {
         if self.common.streams.settle_gone(now)
             && let Phase::Open(open) = &mut self.phase

@@ -1,9 +1,9 @@
-//! Datagrams in the clear, written and read by tests.
+//! Cleartext datagrams for tests.
 
 use dfcp_wire::segment::{Address, Received, Segment};
 use dfcp_wire::{DATAGRAM_BYTES_MAX, Unverified};
 
-/// Writes one with number 0.
+/// Writes a datagram with number 0.
 pub(super) fn datagram(segment: Segment, address: Address, payload: &[u8]) -> Vec<u8> {
     numbered(segment, address, 0, payload)
 }
@@ -21,7 +21,7 @@ pub(super) fn received(datagram: &[u8]) -> Received<'_> {
     header.verify(datagram).unwrap()
 }
 
-/// The datagram has been changed; its CRC follows.
+/// Recomputes the CRC of a datagram that has been changed.
 pub(super) fn renew_crc(datagram: &mut [u8]) {
     let (covered, crc) = datagram.split_last_chunk_mut().unwrap();
     *crc = crc_fast::crc32_iscsi(covered).to_be_bytes();

@@ -1,4 +1,4 @@
-//! Arrivals in plaintext in a session without seals, whichever its phase; anybody can write them.
+//! Received segments of a plaintext session, in any phase. Anybody can forge them.
 
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Clear, Received, Reset, Segment};
@@ -30,7 +30,7 @@ impl Session {
                     | Ack::OfResetTicket
             )
         ) {
-            // Only keys give these a meaning ([path-1]): anybody can write them.
+            // These segments are meaningful only in sealed sessions ([path-1]), since here anybody can forge them.
             return Err(Dropped::Unexpected.into());
         }
         if !is_permitted(&segment, common.features) {
@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// The peer has ended the session (\[rst-3\]).
+    /// Returns the end of a session that the peer has reset (\[rst-3\]).
     fn reset_by_peer(&self, reset: Reset) -> End {
         match self.phase {
             Phase::Opening(_) => End::because(ConnectionError::Refused),
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// The peer's SYN, of this many bytes, its SYNACK, or a copy of one.
+    /// Processes the peer's SYN or SYNACK of `bytes` bytes, or a copy of one.
     fn take_handshake(
         &mut self,
         now: Time,
@@ -101,7 +101,7 @@ impl Session {
         Ok(())
     }
 
-    /// A segment which names our id opens the session, if it was only waiting for that (\[open-13\]).
+    /// Opens a session that only waited for a segment naming our connection id (\[open-13\]).
     fn be_open(&mut self, now: Time) -> Result<(), Dropped> {
         match &mut self.phase {
             Phase::Opening(opening) => {

@@ -1,32 +1,32 @@
-//! A token bucket which takes no memory but one instant.
+//! A token bucket that stores a single instant.
 
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// A token bucket, kept as the one instant at which it is full again.
+/// A token bucket, stored as the instant at which it is full again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
     full_at: Time,
 }
 
 impl Bucket {
-    /// True if there is a token, in a bucket for `burst` which gets one every `interval`.
+    /// Returns true if a token is available, for a bucket of size `burst` that gains one token per `interval`.
     pub(crate) fn has_token(&self, now: Time, interval: Duration, burst: u32) -> bool {
         self.full_at <= now + interval * burst.saturating_sub(1)
     }
 
-    /// Time from which there is a token, in such a bucket.
+    /// Returns the time from which a token is available, for a bucket like that of [`has_token`](Self::has_token).
     pub(crate) fn token_at(&self, interval: Duration, burst: u32) -> Time {
         self.full_at - interval * burst.saturating_sub(1)
     }
 
-    /// Takes a token, which comes back last of all that are missing.
+    /// Takes a token. The bucket is full again one `interval` later than before.
     pub(crate) fn take(&mut self, now: Time, interval: Duration) {
         self.full_at = self.full_at.max(now) + interval;
     }
 
-    /// True if no token is missing.
+    /// Returns true if no token is missing.
     pub(crate) fn is_full(&self, now: Time) -> bool {
         self.full_at <= now
     }

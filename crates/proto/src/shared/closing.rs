@@ -1,4 +1,4 @@
-//! The end of a connection: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`,
+//! Closing of a connection: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`,
 //! "Closing").
 
 use dfcp_time::Time;
@@ -10,21 +10,21 @@ use crate::state::State;
 
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
-    /// One past our last block, and the timer of our FIN, once it may be sent.
+    /// Id behind our last block, and the timer of our FIN. `None` while FIN may not be sent.
     fin: Option<(u32, RetransmitTimer)>,
     fin_acknowledged: bool,
-    /// The peer's FIN has come, and everything before it is decoded.
+    /// True after the peer's FIN has come and everything before it is decoded.
     peer_done: bool,
-    /// The peer finished before we did, so we close last and need no TIME_WAIT.
+    /// True if the peer finished before we did: we close last and need no TIME_WAIT.
     peer_done_first: bool,
-    /// The peer's FIN names this end.
+    /// End that the peer's FIN names.
     peer_end: Option<u32>,
     owed: u8,
     time_wait_until: Option<Time>,
 }
 
 impl Closing {
-    /// Our stream ends at block `end`: FIN may be sent from now on.
+    /// Ends our stream at block `end`: FIN may be sent from now on.
     pub(crate) fn start(&mut self, now: Time, end: u32, schedule: &'static RetransmitSchedule) {
         if self.fin.is_none() {
             self.fin = Some((end, RetransmitTimer::start(now, schedule)));
@@ -35,7 +35,7 @@ impl Closing {
         self.fin.is_some()
     }
 
-    /// The FIN to send now, if one is due.
+    /// Returns the end in the FIN to send now, if one is due.
     pub(crate) fn due_fin(&self, now: Time) -> Option<u32> {
         self.fin.filter(|(_, timer)| !self.fin_acknowledged && timer.is_due(now)).map(|(end, _)| end)
     }
@@ -50,7 +50,7 @@ impl Closing {
         !self.fin_acknowledged && self.fin.is_some_and(|(_, timer)| timer.is_exhausted(now))
     }
 
-    /// True while our FIN is being repeated.
+    /// Returns true while our FIN is being repeated.
     pub(crate) fn is_repeating(&self) -> bool {
         self.fin.is_some() && !self.fin_acknowledged
     }
@@ -61,7 +61,7 @@ impl Closing {
         }
     }
 
-    /// The peer acknowledges our FIN. `true` if that is news.
+    /// Records that the peer acknowledges our FIN. Returns true if that is news.
     pub(crate) fn on_fin_acknowledged(&mut self, end: Option<u32>) -> bool {
         let ours = self.fin.is_some_and(|(fin, _)| end.is_none_or(|end| end == fin));
         let news = ours && !self.fin_acknowledged;
@@ -74,7 +74,7 @@ impl Closing {
         self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);
     }
 
-    /// Everything before the peer's FIN is decoded. `true` if that is news.
+    /// Records that everything before the peer's FIN is decoded. Returns true if that is news.
     pub(crate) fn on_peer_done(&mut self) -> bool {
         if self.peer_end.is_none() || self.peer_done {
             return false;
@@ -88,7 +88,7 @@ impl Closing {
         self.peer_done
     }
 
-    /// The FIN to acknowledge now: only once all before it is decoded (\[close-3\]).
+    /// Returns the FIN to acknowledge now, and only after everything before it is decoded (\[close-3\]).
     pub(crate) fn due_ack(&self) -> Option<u32> {
         self.peer_end.filter(|_| self.peer_done && self.owed > 0)
     }
@@ -97,7 +97,7 @@ impl Closing {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// The state which follows from both directions.
+    /// Returns the state that follows from both directions.
     pub(crate) fn state(&self) -> State {
         match (self.is_started(), self.fin_acknowledged, self.peer_done) {
             (false, _, false) => State::Established,

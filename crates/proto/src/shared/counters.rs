@@ -1,8 +1,8 @@
-//! A connection's own counters; the rest of its [`Stats`] comes from its parts.
+//! Counters that a connection keeps itself; its parts provide the rest of its [`Stats`].
 
 use crate::stats::Stats;
 
-/// As in [`Stats`], field by field.
+/// Counters with the names and meanings of [`Stats`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) segments_sent: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Statistics with nothing but these.
+    /// Returns statistics with these counters; all other fields have their defaults.
     pub(crate) fn stats(&self) -> Stats {
         let Self { segments_sent, segments_received, segments_dropped, acks_sent, acks_received, .. } = *self;
         let Self { bytes_sent, bytes_received, arrival_rate_bps, cookies_received, .. } = *self;

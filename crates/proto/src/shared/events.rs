@@ -1,4 +1,4 @@
-//! Events for an application, and those of a connection that it is still to be told.
+//! Events for an application, and a connection's queue of undelivered events.
 
 use dfcp_wire::StreamId;
 
@@ -6,42 +6,43 @@ use crate::error::ConnectionError;
 use crate::limits::EVENTS_MAX;
 use crate::stats::StreamStats;
 
-/// An event of a connection as a whole. Those of its streams are [`StreamEvent`]s.
+/// An event of a connection as a whole. Events of streams are [`StreamEvent`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The handshake is done.
+    /// The handshake is complete.
     Connected,
-    /// There may be a message to take.
+    /// A message may be available.
     Message,
-    /// The connection is over, with the reason unless both sides closed it. No stream has an event of that: those who wait for one try again.
+    /// The connection has ended, with the reason unless both sides closed it. Streams have no event for this end:
+    /// waiting readers and writers must try again.
     Closed(Option<ConnectionError>),
 }
 
-/// An event of a stream, the first one ([`StreamId::FIRST`]) included.
+/// An event of a stream; the first stream ([`StreamId::FIRST`]) has events, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// The peer has opened it: [`Streams::accept`](crate::Streams::accept) has it.
+    /// The peer has opened a stream, which [`Streams::accept`](crate::Streams::accept) returns.
     Opened(StreamId),
-    /// The peer permits more streams of ours than when [`Streams::open`](crate::Streams::open) had none.
+    /// The peer permits more of our streams, after [`Streams::open`](crate::Streams::open) failed for lack of credit.
     Available,
-    /// There may be something to read, or it has ended or been reset.
+    /// Data may be available, or the stream has ended or been reset.
     Readable(StreamId),
     /// There is room to write again.
     Writable(StreamId),
-    /// The peer has every byte written before it was finished, and has proven it (`spec/protocol.md` \[end-8\]). That its
-    /// application has read them is not said.
+    /// The peer has every byte that was written before the stream was finished, and has proven it (`spec/protocol.md`
+    /// \[end-8\]). The peer's application may not have read the bytes yet.
     Finished(StreamId),
-    /// The peer wants no more of it, for its application's `error`; what was not delivered is dropped.
+    /// The peer wants no more data of the stream. Data that were not delivered are dropped.
     Stopped {
         /// The stream.
         stream: StreamId,
-        /// The peer's application's reason.
+        /// Error code of the peer's application.
         error: u32,
     },
-    /// Nothing is kept any more of one direction of it: what that has done is none of [`Streams::stats`](crate::Streams::stats) from now on.
-    /// The last that is heard of that direction.
+    /// One direction of the stream has been removed from memory: [`Streams::stats`](crate::Streams::stats) no longer
+    /// includes its figures. This is the last event of that direction.
     Gone {
         /// The stream.
         stream: StreamId,
@@ -50,7 +51,7 @@ pub enum StreamEvent {
     },
 }
 
-/// An [`Event`] without its reason, which the connection keeps anyway.
+/// An [`Event`] without its reason, which the connection stores separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Connected,
@@ -59,7 +60,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// The event, with the reason for which its connection ended.
+    /// Adds the reason for which the connection ended.
     pub(crate) fn with_reason(self, reason: impl FnOnce() -> Option<ConnectionError>) -> Event {
         match self {
             Self::Connected => Event::Connected,
@@ -69,12 +70,12 @@ impl EventKind {
     }
 }
 
-/// Pending events, oldest first, each kind at most once. They are few enough to live in the connection itself.
+/// Pending events, oldest first, at most one of each kind. They are few enough to be stored in the connection itself.
 #[derive(Debug, Default)]
 pub(crate) struct Events([Option<EventKind>; EVENTS_MAX]);
 
 impl Events {
-    /// Unless it waits already, it comes last.
+    /// Appends the event, unless it is already pending.
     pub(crate) fn push(&mut self, event: EventKind) {
         let waits = self.0.contains(&Some(event));
         if let Some(place) = self.0.iter_mut().find(|place| place.is_none()).filter(|_| !waits) {
@@ -82,7 +83,7 @@ impl Events {
         }
     }
 
-    /// The oldest.
+    /// Removes and returns the oldest event.
     pub(crate) fn pop(&mut self) -> Option<EventKind> {
         let oldest = self.0.first_mut()?.take();
         self.0.rotate_left(1);
@@ -99,7 +100,7 @@ mod tests {
     const ALL: [EventKind; EVENTS_MAX] = [EventKind::Connected, EventKind::Message, EventKind::Closed];
 
     proptest! {
-        /// Model: a queue without limit which takes nothing that is in it.
+        /// Model: an unbounded queue that ignores events it already contains.
         #[test]
         fn each_waits_once_and_in_its_order(steps in prop::collection::vec(prop::option::of(0..EVENTS_MAX), 0..100)) {
             let (mut events, mut model) = (Events::default(), VecDeque::new());

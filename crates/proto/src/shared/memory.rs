@@ -1,11 +1,11 @@
-//! The memory which all connections accepted by one endpoint share, and one connection's part of it.
+//! Memory that all connections accepted by one endpoint share, and the part of a single connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits;
 
-/// The memory which received blocks may take, over all connections accepted by one endpoint.
+/// Memory for received blocks, over all connections accepted by one endpoint.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     bytes_max: u64,
@@ -21,7 +21,7 @@ impl MemoryBudget {
         self.bytes_max
     }
 
-    /// Bytes taken or reserved.
+    /// Returns the bytes taken or reserved.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -30,12 +30,12 @@ impl MemoryBudget {
         self.bytes_max - self.used_bytes()
     }
 
-    /// Bytes for reserves alone, so that blocks which are never finished do not keep newcomers out.
+    /// Returns the bytes kept for reserves only, so that blocks which are never finished do not keep newcomers out.
     fn kept_bytes(&self) -> u64 {
         self.bytes_max / limits::RESERVES_MEMORY_SHARE
     }
 
-    /// Takes `bytes` if at least `left_bytes` are free afterwards.
+    /// Takes `bytes` if at least `left_bytes` are free afterwards. Returns true on success.
     fn take(&self, bytes: u64, left_bytes: u64) -> bool {
         let used = |used: u64| {
             let after = used.checked_add(bytes)?;
@@ -49,12 +49,13 @@ impl MemoryBudget {
     }
 }
 
-/// One connection's part: a reserve which nobody else can take, for the block that it needs next, and a share of the rest
-/// that never exceeds what is left free. So one connection alone takes half of it, and n greedy ones leave one part in
-/// n + 1, until only what is kept for further reserves is free. Dropping it gives all back.
+/// Memory of one connection: an exclusive reserve for the block that the connection needs next, and a share of the rest
+/// that never exceeds the memory left free. One connection alone takes half of the rest, and n greedy connections leave
+/// one part in n + 1, until only the memory for further reserves is free. Dropping the reservation gives all memory
+/// back.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryReservation {
-    /// `None` for a connection opened here, to which only its own limits apply.
+    /// `None` for a connection opened by this side, to which only its own limits apply.
     budget: Option<Arc<MemoryBudget>>,
     reserve_bytes: u64,
     reserve_used_bytes: u64,
@@ -62,13 +63,13 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Reserves `reserve_bytes`; `None` if the budget has less.
+    /// Reserves `reserve_bytes`. Returns `None` if the budget has less.
     pub(crate) fn open(budget: &Arc<MemoryBudget>, reserve_bytes: u64) -> Option<Self> {
         let taken = budget.take(reserve_bytes, 0);
         taken.then(|| Self { budget: Some(Arc::clone(budget)), reserve_bytes, ..Self::default() })
     }
 
-    /// Takes `bytes` of what is shared.
+    /// Takes `bytes` of the shared memory. Returns true on success.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         if let Some(budget) = &self.budget
             && !budget.take(bytes, self.shared_bytes.saturating_add(bytes).max(budget.kept_bytes()))
@@ -79,7 +80,7 @@ impl MemoryReservation {
         true
     }
 
-    /// Gives back what was taken of the shared part.
+    /// Gives back `bytes` of the shared memory.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.shared_bytes);
         self.shared_bytes -= bytes;
@@ -88,7 +89,7 @@ impl MemoryReservation {
         }
     }
 
-    /// Takes `bytes` of the reserve.
+    /// Takes `bytes` of the reserve. Returns true on success.
     pub(crate) fn take_reserve(&mut self, bytes: u64) -> bool {
         let free = self.reserve_bytes - self.reserve_used_bytes;
         let fits = self.budget.is_some() && bytes <= free;
@@ -96,12 +97,12 @@ impl MemoryReservation {
         fits
     }
 
-    /// All of the reserve is free again.
+    /// Frees the whole reserve.
     pub(crate) fn release_reserve(&mut self) {
         self.reserve_used_bytes = 0;
     }
 
-    /// Bytes that [`take`](Self::take) would give at present.
+    /// Returns the largest number of bytes that [`take`](Self::take) would grant now.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.budget.as_ref().map_or(u64::MAX, |budget| {
             let free = budget.free_bytes();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever connections do, the budget is kept, is the sum of what they hold, and ends at zero.
+        /// For any sequence of calls, the budget is never exceeded, equals the sum of all holdings, and ends at zero.
         #[test]
         fn the_budget_is_never_exceeded(steps in proptest::collection::vec((0_usize..4, 0_u8..4, 0_u64..400), 0..200)) {
             let budget = MemoryBudget::new(2_000);

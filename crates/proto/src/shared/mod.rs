@@ -1,4 +1,4 @@
-//! Parts that the two profiles share: names, timers and accounts, and no behaviour of either.
+//! Parts shared by the two profiles: names, timers and accounting, without behaviour of either profile.
 
 pub(crate) mod bucket;
 pub(crate) mod closing;
@@ -19,66 +19,66 @@ use dfcp_wire::Opener;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::path::ecn::Ecn;
 
-/// Room that a datagram buffer must have.
+/// Least size of a datagram buffer, bytes.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
 
 /// The two ports of a classic connection, or of a modern SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
-    /// Ours.
+    /// Our port.
     pub local: u16,
-    /// The peer's.
+    /// The peer's port.
     pub remote: u16,
 }
 
 impl Ports {
-    /// As the segments which we send have them.
+    /// Returns the ports for a segment to the peer.
     pub(crate) fn outgoing(self) -> dfcp_wire::Ports {
         dfcp_wire::Ports { source: self.local, destination: self.remote }
     }
 
-    /// As a segment which came from the peer has them.
+    /// Returns the ports of a segment from the peer.
     pub(crate) fn of_received(ports: dfcp_wire::Ports) -> Self {
         Self { local: ports.destination, remote: ports.source }
     }
 }
 
-/// The outcome of a read.
+/// Outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// Bytes copied; at least one.
+    /// Number of bytes copied; at least one.
     Bytes(usize),
-    /// Nothing is there yet.
+    /// No data are available yet.
     Blocked,
-    /// The peer's stream has ended and all of it has been read.
+    /// The peer's stream has ended, and all of it has been read.
     End,
 }
 
 /// A datagram to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Length of the datagram, at the front of the buffer.
+    /// Length of the datagram at the front of the buffer, bytes.
     pub length: usize,
-    /// Its destination.
+    /// Destination.
     pub remote: SocketAddr,
-    /// As many bytes more count as sent: those of a symbol that its codec does not carry
+    /// Bytes that count as sent although the codec does not carry them
     /// ([`Codec::carried_bytes`](crate::codec::Codec::carried_bytes)). 0 with the codec of real connections.
     pub virtual_bytes: u32,
-    /// To be given to the system alone: it is a probe whose size the path may not carry, and the system would refuse others together with
-    /// it.
+    /// True if the datagram must be passed to the system alone: it is a probe whose size the path may not carry, and in
+    /// a batch the system would refuse the other datagrams, too.
     pub is_alone: bool,
-    /// The mark of its IP packet.
+    /// ECN mark of the IP packet.
     pub ecn: Ecn,
 }
 
-/// A data segment which has been written.
+/// Size of a data segment that has been written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
     pub(crate) length: usize,
     pub(crate) virtual_bytes: u32,
 }
 
-/// One end of a connection: the one which opened it, or the one which accepted it.
+/// Role of this end: it opened the connection, or accepted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Initiator,
@@ -86,7 +86,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// As the ids of streams have it.
+    /// Returns the role as an opener of streams, for stream ids.
     pub(crate) const fn opener(self) -> Opener {
         match self {
             Self::Initiator => Opener::Initiator,
@@ -95,12 +95,12 @@ impl Role {
     }
 }
 
-/// Why a segment had no effect, or ends its connection.
+/// Reason for which a segment had no effect, or ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PushError {
-    /// Only this segment is of no use.
+    /// Only this segment is dropped.
     Dropped(Dropped),
-    /// The peer has broken the rules, which ends the connection (\[rst-5\]).
+    /// The peer has broken the protocol, which ends the connection (\[rst-5\]).
     Misbehaved(PeerMisbehaved),
 }
 
@@ -110,7 +110,7 @@ impl From<Dropped> for PushError {
     }
 }
 
-/// The event that a connection waits for.
+/// Kinds of timers of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timer {
@@ -118,7 +118,7 @@ pub enum Timer {
     Idle,
     /// A copy of a handshake segment is due, or the attempt is given up.
     Handshake,
-    /// A doubtful refusal is believed ([open-34] of `spec/protocol.md`).
+    /// An unauthenticated refusal is accepted, because no better answer came ([open-34] of `spec/protocol.md`).
     Doubt,
     /// A copy of FIN is due, closing is given up, or TIME_WAIT ends.
     Closing,
@@ -128,25 +128,25 @@ pub enum Timer {
     Answer,
     /// A keep-alive is due.
     KeepAlive,
-    /// A silent peer is to be asked whether it has lost the session.
+    /// A session query to a silent peer is due.
     Query,
-    /// The peer is to be told the reset ticket.
+    /// A copy of the reset ticket is due.
     Ticket,
     /// Data may be sent.
     Data,
-    /// A new address is to be challenged, or a challenge to be answered.
+    /// A challenge to a new address, or the response to a challenge, is due.
     Path,
-    /// The peer has yet to be told that the connection is over.
+    /// The RST that ends the connection is due.
     Reset,
 }
 
-/// The earliest of some timers; of several at one time, the first.
+/// Returns the earliest timer. Of several timers at the same time, the first one in `timers`.
 pub(crate) fn earliest(timers: impl IntoIterator<Item = (Option<Time>, Timer)>) -> Option<(Time, Timer)> {
     let set = timers.into_iter().filter_map(|(at, timer)| at.map(|at| (at, timer)));
     set.min_by_key(|&(at, _)| at)
 }
 
-/// The earlier of two times, if there is one.
+/// Returns the earlier of two times, or the only one.
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
 }

@@ -9,14 +9,14 @@ use crate::error::ParameterError;
 use crate::limits;
 use crate::shared::counters::Counters;
 
-/// Access of an application to a parameter, by table 3.2.
+/// Access of an application to a parameter, according to table 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It can be set.
+    /// The parameter can only be set.
     Set,
-    /// It can be read.
+    /// The parameter can only be read.
     Get,
-    /// It can be set and read.
+    /// The parameter can be set and read.
     Both,
 }
 
@@ -40,17 +40,17 @@ pub enum Parameter {
     WindowSize,
     /// Encoded bytes of a block from which the receiver tries to decode it.
     Redundancy,
-    /// 1: every block is encoded. 0: offline encoding, the first block's segments serve for all (§3.12.1).
+    /// 1: every block is encoded. 0: offline encoding, the segments of the first block serve for all blocks (§3.12.1).
     Coding,
-    /// 1: blocks are decoded. 0: their bytes are only counted (§3.12.1).
+    /// 1: blocks are decoded. 0: the bytes of blocks are only counted (§3.12.1).
     Decoding,
-    /// Capacity of the token bucket, encoded bytes: at least a segment's 1420, or 0 for no bucket (§3.12.2).
+    /// Capacity of the token bucket, encoded bytes: at least one segment of 1420 bytes, or 0 for no bucket (§3.12.2).
     Maxtokens,
-    /// Tokens in the bucket now.
+    /// Current tokens in the bucket, encoded bytes.
     Numtokens,
-    /// Tokens added per interval.
+    /// Tokens added per interval, encoded bytes.
     Inctokens,
-    /// Ticks of 4 ms per interval; 1 by default.
+    /// Interval of the token bucket, in ticks of 4 ms. Default 1.
     Inttokens,
     /// Segments sent.
     OutgoingSegments,
@@ -67,7 +67,8 @@ pub enum Parameter {
 impl FromStr for Parameter {
     type Err = ParameterError;
 
-    /// By its name in the table, in any case, with or without the spaces (`Window size`, `window-size`, `windowsize`).
+    /// Parses the name of a parameter in the table, in any case, with or without spaces (`Window size`, `window-size`,
+    /// `windowsize`).
     fn from_str(name: &str) -> Result<Self, ParameterError> {
         let letters = |name: &str| -> String {
             let letters = name.chars().filter(|letter| !matches!(letter, ' ' | '-' | '_'));
@@ -79,7 +80,7 @@ impl FromStr for Parameter {
 }
 
 impl Parameter {
-    /// All thirteen, in the table's order.
+    /// All thirteen parameters, in the table's order.
     pub const ALL: [Self; 13] = [
         Self::WindowSize,
         Self::Redundancy,
@@ -96,7 +97,7 @@ impl Parameter {
         Self::AcksReceived,
     ];
 
-    /// Its name in the table.
+    /// Returns the parameter's name in the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -116,7 +117,7 @@ impl Parameter {
         }
     }
 
-    /// The access that an application has to it.
+    /// Returns the access that an application has to the parameter.
     #[must_use]
     pub fn access(self) -> Access {
         match self {
@@ -130,8 +131,8 @@ impl Parameter {
         }
     }
 
-    /// True if setting it has an effect on connections of the classic profile only: the modern one has another code, is paced without
-    /// a token bucket, and cannot leave its codec out.
+    /// Returns true if setting the parameter has an effect on classic connections only: the modern profile has another
+    /// code, is paced without a token bucket, and cannot disable its codec.
     #[must_use]
     pub fn is_classic_only(self) -> bool {
         match self.access() {
@@ -140,14 +141,15 @@ impl Parameter {
         }
     }
 
-    /// The values it may be set to, when `value` is asked for.
+    /// Returns the range of the parameter's values. For *Maxtokens* the range depends on `value`.
     fn range(self, value: u64, window_blocks_max: u32) -> (u64, u64) {
         match self {
             Self::WindowSize => (1, window_blocks_max.into()),
             Self::Redundancy => limits::REDUNDANCY_BYTES,
             Self::Coding | Self::Decoding => (0, 1),
             Self::Inttokens => (1, 15_000),
-            // 0 switches the bucket off; one which cannot hold the tokens of one segment would stop the sender for ever.
+            // 0 switches the bucket off. A bucket too small for the tokens of one segment would stop the sender for
+            // ever.
             Self::Maxtokens if value > 0 => (SEGMENT_BYTES as u64, u32::MAX.into()),
             Self::Maxtokens | Self::Numtokens | Self::Inctokens => (0, u32::MAX.into()),
             Self::OutgoingSegments
@@ -158,7 +160,7 @@ impl Parameter {
         }
     }
 
-    /// The value of a parameter that is a counter, on a connection of either profile.
+    /// Returns the value of a parameter that is a counter, on a connection of either profile.
     pub(crate) fn of_counters(self, counters: &Counters) -> Result<u64, ParameterError> {
         match self {
             Self::OutgoingSegments => Ok(counters.segments_sent),
@@ -245,7 +247,7 @@ mod tests {
         let mut modern = open(Config::danger_unsealed());
         let mut classic = open(Config::danger_classic());
         for parameter in Parameter::ALL {
-            // In the range of each.
+            // A value in the range of each parameter.
             let value = match parameter {
                 Maxtokens | Redundancy => 100_000,
                 _ => 1,

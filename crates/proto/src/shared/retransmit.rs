@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Times at which copies of a segment leave, and at which its sender gives up.
+/// Times at which copies of a segment are sent, and at which the sender gives up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RetransmitSchedule {
-    /// Number of copies, the first among them, that leave `early_wait` apart.
+    /// Number of initial copies that are sent `early_wait` apart, the first copy included.
     early_copies: u32,
     early_wait: Duration,
-    /// The wait after the last of them; each further wait is `growth.0 / growth.1` times as long.
+    /// Wait after the last early copy. Each further wait is `growth.0 / growth.1` times as long.
     first_wait: Duration,
     growth: (u32, u32),
     wait_max: Duration,
@@ -19,17 +19,18 @@ pub(crate) struct RetransmitSchedule {
 
 #[derive(Debug, PartialEq, Eq)]
 enum GiveUp {
-    /// At the end of the wait after this number of copies.
+    /// Gives up at the end of the wait after this number of copies.
     #[cfg(feature = "classic")]
     AfterCopies(u32),
-    /// So long after the start, or after the last progress.
+    /// Gives up this long after the start, or after the last progress.
     AfterSilence(Duration),
-    /// The owner ends it.
+    /// Never gives up; the owner stops the timer.
     Never,
 }
 
 impl RetransmitSchedule {
-    /// Thesis §3.6 and §3.11: 1 s, doubling, given up after five repeats (`spec/protocol.md` \[open-20\]).
+    /// Thesis §3.6 and §3.11: 1 s, doubled after each copy, given up after five repeats (`spec/protocol.md`
+    /// \[open-20\]).
     #[cfg(feature = "classic")]
     pub(crate) const CLASSIC: Self = Self {
         early_copies: 1,
@@ -50,8 +51,8 @@ impl RetransmitSchedule {
         give_up: GiveUp::AfterSilence(Duration::from_secs(30)),
     };
 
-    /// For a receiver's request to stop a stream, until it is answered: the receiver knows no round-trip time, and loses
-    /// nothing by waiting.
+    /// Schedule of a receiver's request to stop a stream, until it is answered. The receiver does not know the RTT, and
+    /// loses nothing by waiting.
     pub(crate) const STOP_SENDING: Self = Self {
         early_copies: 1,
         early_wait: Duration::ZERO,
@@ -62,7 +63,7 @@ impl RetransmitSchedule {
     };
 }
 
-/// The timer of one segment's copies.
+/// Timer of one segment's copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetransmitTimer {
     schedule: &'static RetransmitSchedule,
@@ -73,17 +74,17 @@ pub(crate) struct RetransmitTimer {
 }
 
 impl RetransmitTimer {
-    /// The first copy is due now.
+    /// Starts the timer; the first copy is due now.
     pub(crate) fn start(now: Time, schedule: &'static RetransmitSchedule) -> Self {
         Self { schedule, started: now, sent: 0, wait: schedule.first_wait, next: now }
     }
 
-    /// Copies sent on schedule.
+    /// Returns the number of copies sent on schedule.
     pub(crate) fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Time of the next copy, or of giving up.
+    /// Returns the time of the next copy, or of giving up.
     pub(crate) fn next_at(&self) -> Time {
         self.next
     }
@@ -92,7 +93,7 @@ impl RetransmitTimer {
         now >= self.next && !self.is_exhausted(now)
     }
 
-    /// True if it is time to give up.
+    /// Returns true if it is time to give up.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         match self.schedule.give_up {
             #[cfg(feature = "classic")]
@@ -113,7 +114,7 @@ impl RetransmitTimer {
         self.wait = (self.wait * numerator / denominator).min(self.schedule.wait_max);
     }
 
-    /// The peer makes progress: silence is counted from now.
+    /// Records progress of the peer: silence is counted from now.
     pub(crate) fn progress(&mut self, now: Time) {
         self.started = now;
     }

@@ -1,20 +1,20 @@
-//! Memory of queues and tables that were long once.
+//! Release of memory from queues and tables that have become short.
 
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A queue with room for this number of elements or fewer keeps it.
+/// Capacity, in elements, below which a queue is never shrunk.
 const KEPT_ELEMENTS: usize = 8;
 
-/// A queue or table that can give room back.
+/// A queue or table whose spare capacity can be released.
 pub(crate) trait Room {
-    /// Elements in it, and elements which there is room for.
+    /// Returns the number of elements and the capacity.
     fn filled(&self) -> (usize, usize);
 
-    /// Keeps room for `elements`.
+    /// Reduces the capacity to `elements`.
     fn shrink_to(&mut self, elements: usize);
 
-    /// Gives back what was needed once, when less than a quarter of it is in use: what a peer has opened and ended again must not stay
-    /// with us uncounted, and what comes and goes must not be allocated each time.
+    /// Shrinks the capacity when less than a quarter of it is in use. Memory that a peer caused and no longer needs
+    /// must not stay allocated uncounted; the slack avoids an allocation for each element.
     fn give_back(&mut self) {
         let (used, room) = self.filled();
         if room > KEPT_ELEMENTS && used < room / 4 {

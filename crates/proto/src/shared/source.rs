@@ -1,4 +1,4 @@
-//! Bytes that the application has written and no block has been cut from yet.
+//! Written bytes that have not been cut into blocks yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::codec::Codec;
 use crate::proof;
 use crate::spare::SpareBlocks;
 
-/// Cuts a stream of writes into blocks: full ones at once, a partial one when it is flushed or has lingered.
+/// Cuts a stream of writes into blocks: full blocks immediately, a partial block after a flush or [`LINGER`].
 #[derive(Debug)]
 pub(crate) struct Source {
     spare: SpareBlocks,
@@ -18,48 +18,49 @@ pub(crate) struct Source {
     filling_since: Time,
     /// Bytes of data per symbol of a full block.
     row_bytes: usize,
-    /// Decides which bytes are kept.
+    /// Codec of the blocks, which determines if bytes are stored.
     codec: &'static dyn Codec,
-    /// Each row is followed by room for its secret, so that a full block need not be laid out anew.
+    /// True if each row is followed by room for its secret, so that a full block need not be copied to another layout.
     proofs: bool,
-    /// Bytes the block being filled will have when full.
+    /// Size of the block being filled when it will be full, bytes.
     target_bytes: usize,
-    /// Cut the block being filled even though it is not full.
+    /// True if the block being filled may be cut although it is not full.
     flushed: bool,
     shut_down: bool,
     /// Bytes in `ready` and `filling`.
     waiting_bytes: u64,
-    /// Bytes taken in all.
+    /// Bytes written in total.
     written_bytes: u64,
 }
 
-/// A block which waits to be cut, or the part of it that is there.
+/// A full block that waits to be cut, or the part of a block written so far.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Bytes kept, in rows if there are proofs; empty if the codec carries none.
+    /// Stored bytes, in rows if there are proofs; empty if the codec carries no bytes.
     laid: Vec<u8>,
     data_bytes: usize,
 }
 
-/// A block which has been cut.
+/// A block that has been cut.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The block's bytes; with proofs in rows of the source's `row_bytes`, each full one followed by room for a secret.
+    /// Bytes of the block. With proofs, they are in rows of the source's `row_bytes`, with room for a secret behind
+    /// each full row.
     pub(crate) laid: Vec<u8>,
-    /// Bytes which the application wrote.
+    /// Number of bytes that the application wrote.
     pub(crate) data_bytes: usize,
-    /// The stream ends with this block.
+    /// True if the stream ends with this block.
     pub(crate) end_of_stream: bool,
 }
 
-/// The least memory a block begins with; with a second write it gets all that it may need.
+/// Least initial memory of a block, bytes. A second write allocates all memory that the block may need.
 const FIRST_BYTES_MIN: usize = 512;
 
-/// Wait of a partial block for more to be written, without a flush (`spec/protocol.md` \[stream-4\]).
+/// Time for which a partial block waits for more data, without a flush (`spec/protocol.md` \[stream-4\]).
 const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {
-    /// Blocks have symbols of `row_bytes` of data.
+    /// Creates a source of blocks whose symbols have `row_bytes` of data.
     pub(crate) fn new(row_bytes: usize, proofs: bool, codec: &'static dyn Codec) -> Self {
         Self {
             spare: SpareBlocks::default(),
@@ -77,22 +78,23 @@ impl Source {
         }
     }
 
-    /// Bytes which the application has written in all.
+    /// Returns the bytes that the application has written in total.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Memory of blocks comes from there.
+    /// Uses `spare` as the pool for the memory of blocks.
     pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
         self.spare = spare;
     }
 
-    /// The memory of a block which is acknowledged.
+    /// Returns the memory of an acknowledged block to the pool.
     pub(crate) fn recycle(&mut self, block: Vec<u8>) {
         self.spare.give(block);
     }
 
-    /// Takes as much of `data` as fits into `space_bytes`; blocks begun from here on hold `target_bytes`.
+    /// Takes as much of `data` as fits into `space_bytes`. Blocks begun by this call hold `target_bytes`. Returns the
+    /// number of bytes taken.
     pub(crate) fn write(&mut self, now: Time, data: &[u8], space_bytes: u64, target_bytes: usize) -> usize {
         let take = data.len().min(usize::try_from(space_bytes).unwrap_or(usize::MAX));
         let kept = data.get(..self.codec.carried_bytes(take)).unwrap_or_default();
@@ -120,12 +122,12 @@ impl Source {
         }
     }
 
-    /// The part of `bytes` more that the block being filled takes; begins a block if there is none.
+    /// Returns how many of `bytes` further bytes fit into the block being filled. Begins a block if there is none.
     fn room(&mut self, now: Time, bytes: usize, target_bytes: usize) -> usize {
         if self.filling.data_bytes == 0 {
             self.target_bytes = target_bytes;
             self.filling_since = now;
-            // A small message gets no more than it needs, unless there is a whole block's memory to spare.
+            // A small message gets only the memory it needs, unless the pool has memory for a whole block.
             let soon = self.laid_bytes(target_bytes.min(bytes.max(FIRST_BYTES_MIN)));
             let spare = self.spare.take(self.laid_bytes(target_bytes));
             self.filling.laid = spare.unwrap_or_else(|| Vec::with_capacity(soon));
@@ -139,13 +141,13 @@ impl Source {
         bytes
     }
 
-    /// Bytes which `data_bytes` take in memory, with their secrets.
+    /// Returns the memory of `data_bytes` with their secrets, in bytes.
     fn laid_bytes(&self, data_bytes: usize) -> usize {
         let secrets = if self.proofs { data_bytes.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
         self.codec.carried_bytes(data_bytes + secrets)
     }
 
-    /// `bytes` have been added to the block being filled.
+    /// Records that `bytes` have been added to the block being filled.
     fn added(&mut self, bytes: usize) {
         self.filling.data_bytes += bytes;
         self.waiting_bytes += bytes as u64;
@@ -154,7 +156,7 @@ impl Source {
         }
     }
 
-    /// Cuts what is waiting anew, into blocks of `target_bytes` whose symbols have `row_bytes` of data.
+    /// Cuts the waiting bytes anew, into blocks of `target_bytes` whose symbols have `row_bytes` of data.
     pub(crate) fn recut(&mut self, now: Time, row_bytes: usize, target_bytes: usize) {
         let before = std::mem::replace(&mut self.row_bytes, row_bytes);
         let ready = std::mem::take(&mut self.ready);
@@ -174,7 +176,7 @@ impl Source {
         self.flushed = true;
     }
 
-    /// Nothing will be written any more.
+    /// Records that nothing more will be written, and flushes.
     pub(crate) fn shut_down(&mut self) {
         self.shut_down = true;
         self.flushed = true;
@@ -188,22 +190,22 @@ impl Source {
         self.waiting_bytes
     }
 
-    /// Bytes which the block being filled lacks, if one has been begun.
+    /// Returns the bytes missing in the block being filled; 0 if no block has been begun.
     pub(crate) fn room_in_begun_block(&self) -> usize {
         if self.filling.data_bytes == 0 { 0 } else { self.target_bytes.saturating_sub(self.filling.data_bytes) }
     }
 
-    /// The size of the next block, were it cut now; 0 if nothing waits.
+    /// Returns the size of the next block if it were cut now, bytes; 0 if nothing is waiting.
     pub(crate) fn next_bytes(&self) -> usize {
         self.ready.front().unwrap_or(&self.filling).data_bytes
     }
 
-    /// True if everything written is in blocks and nothing more will come.
+    /// Returns true if all written bytes have been cut into blocks and no more will come.
     pub(crate) fn is_finished(&self) -> bool {
         self.shut_down && self.waiting_bytes == 0
     }
 
-    /// The next block's size, if one can be cut at `now`.
+    /// Returns the size of the next block, if one can be cut at `now`.
     pub(crate) fn next_block_bytes(&self, now: Time) -> Option<usize> {
         if let Some(block) = self.ready.front() {
             return Some(block.data_bytes);
@@ -212,7 +214,7 @@ impl Source {
         (due && self.filling.data_bytes > 0).then_some(self.filling.data_bytes)
     }
 
-    /// Time at which a partial block will be cut by itself.
+    /// Returns the time at which a partial block will be cut without further calls.
     pub(crate) fn cut_at(&self) -> Option<Time> {
         if !self.ready.is_empty() || self.filling.data_bytes == 0 {
             return None;
@@ -220,7 +222,7 @@ impl Source {
         Some(if self.flushed { Time::ZERO } else { self.filling_since + LINGER })
     }
 
-    /// Cuts one symbol off the next block, if that may be cut at `now`.
+    /// Cuts one symbol off the next block, if that block may be cut at `now`.
     pub(crate) fn take_symbol(&mut self, now: Time) -> Option<Cut> {
         if self.next_block_bytes(now)? <= self.row_bytes {
             return self.take_block(now);
@@ -233,14 +235,14 @@ impl Source {
         Some(Cut { laid, data_bytes: row_bytes, end_of_stream: false })
     }
 
-    /// Drops all that waits.
+    /// Drops all waiting bytes.
     pub(crate) fn discard(&mut self) {
         self.ready.clear();
         self.filling = Waiting::default();
         self.waiting_bytes = 0;
     }
 
-    /// Cuts the next block.
+    /// Cuts the next block, if one can be cut at `now`.
     pub(crate) fn take_block(&mut self, now: Time) -> Option<Cut> {
         self.next_block_bytes(now)?;
         let Waiting { laid, data_bytes } = self.ready.pop_front().unwrap_or_else(|| std::mem::take(&mut self.filling));

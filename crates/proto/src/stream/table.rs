@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use dfcp_wire::StreamId;
 
-/// Streams in the order of their ids, which is also the order in which they are walked through: never that of a hash, so
-/// that a seed tells what happens. Each has a place of its own in memory, so that only pointers move.
+/// Streams in the order of their ids, which is also the order of iteration. Hash order would make runs with equal seeds
+/// differ. Each stream has its own allocation, so only pointers move.
 ///
-/// Finding, adding and removing one takes the logarithm of their number: those of a session that has thousands come and go one by one.
+/// Finding, adding and removing a stream takes logarithmic time: in a session with thousands of streams, they come and
+/// go one by one.
 #[derive(Debug)]
 pub(crate) struct StreamTable<T> {
-    /// Most sessions have this one alone, and it is the first in the order.
+    /// The session's first stream, which is the only one in most sessions, and the first in the order.
     first: Option<Box<T>>,
     others: BTreeMap<StreamId, Box<T>>,
     #[cfg(test)]
@@ -18,7 +19,7 @@ pub(crate) struct StreamTable<T> {
 }
 
 impl<T> StreamTable<T> {
-    /// A table with the one stream that every session has.
+    /// Creates a table with the first stream, which every session has.
     pub(crate) fn with_first(first: T) -> Self {
         Self {
             first: Some(Box::new(first)),
@@ -28,7 +29,7 @@ impl<T> StreamTable<T> {
         }
     }
 
-    /// Counts, in tests, how often a stream is looked at.
+    /// Counts accesses to streams, in tests.
     fn visit(&self) {
         #[cfg(test)]
         self.visits.update(|visits| visits + 1);
@@ -46,7 +47,7 @@ impl<T> StreamTable<T> {
         stream.map(|stream| &mut **stream)
     }
 
-    /// Adds a stream; one with the same id is replaced.
+    /// Adds a stream. A stream with the same id is replaced.
     pub(crate) fn insert(&mut self, id: StreamId, stream: T) {
         self.visit();
         if id == StreamId::FIRST {
@@ -65,14 +66,14 @@ impl<T> StreamTable<T> {
         usize::from(self.first.is_some()) + self.others.len()
     }
 
-    /// All of them, by id.
+    /// Returns all streams, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
         let first = self.first.as_ref().map(|stream| (StreamId::FIRST, &**stream));
         let others = self.others.iter().map(|(&id, stream)| (id, &**stream));
         first.into_iter().chain(others).inspect(|_| self.visit())
     }
 
-    /// All of them, by id.
+    /// Returns all streams, by id.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut T)> {
         #[cfg(test)]
         self.visits.update(|visits| visits + self.others.len() as u64 + 1);

@@ -2,17 +2,17 @@
 
 use crate::limits::WINDOW_BYTES_START;
 
-/// Limit of the bytes that the streams of a session may hold at one end, received or written: small at first, and doubled each
-/// time that half of them have been carried to their end, up to a cap.
+/// Limit on the bytes that the streams of a session may hold at one end, received or written. The window is small at
+/// first and doubles, up to a cap, each time that half of its bytes has been read or proven.
 ///
-/// Linux measures a round trip for this (*dynamic right-sizing*). A receiver of DFCP does not know one, and in a lossy round trip
-/// only a fifth of a window may be read: at 50 % loss it spans six to eight. Bytes that were only promised, or have only arrived,
-/// count for nothing, so that a peer cannot make us hold more than it has brought before.
+/// Linux measures a round trip for this purpose (*dynamic right-sizing*). A receiver of DFCP does not know the RTT, and
+/// at 50 % loss a window spans six to eight round trips, so only a fifth of it may be read in one. Bytes that were only
+/// promised, or have only arrived, do not count, so a peer cannot make this end hold more than it has delivered before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrowingWindow {
     bytes: u64,
     bytes_max: u64,
-    /// Since it grew.
+    /// Bytes read or proven since the window last grew.
     carried_bytes: u64,
 }
 
@@ -25,7 +25,7 @@ impl GrowingWindow {
         self.bytes
     }
 
-    /// `bytes` more were read by the application (receiver), or proven to be decoded (sender).
+    /// Records that `bytes` more were read by the application (receiver), or proven to be decoded (sender).
     pub(crate) fn on_carried(&mut self, bytes: u64) {
         self.carried_bytes = self.carried_bytes.saturating_add(bytes);
         if self.carried_bytes >= self.bytes / 2 {
@@ -58,8 +58,8 @@ mod tests {
     }
 
     proptest! {
-        /// With bytes carried in any pieces, it never exceeds its cap, never shrinks, and needs at least half of its growth
-        /// to be carried.
+        /// For any sequence of carried bytes, the window never exceeds its cap, never shrinks, and grows only after
+        /// half of the growth was carried.
         #[test]
         fn it_grows_by_no_more_than_twice_what_was_carried(max in 0_u64..1 << 40, pieces in prop::collection::vec(0_u64..1 << 34, 0..100)) {
             let (mut window, mut carried) = (GrowingWindow::new(max), 0_u64);

@@ -1,4 +1,4 @@
-//! A peer that lies about streams, by hand.
+//! A hand-written peer that lies about streams.
 
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ use dfcp_wire::segment::{Ack, Data, ReportHeader, Segment};
 use crate::support::{Rogue, SYMBOL_SIZE, Server, decode};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
-/// Streams of each kind which it may open at first.
+/// Number of streams of each kind that the liar may open at first.
 pub(crate) const LIMIT: u32 = 100;
 const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
 
-/// A session whose other end lies by hand. It opens the streams with bit 0 clear.
+/// A session with a lying peer. The liar opens the streams with bit 0 clear.
 pub(crate) struct Liar {
     pub(crate) server: Server,
     pub(crate) rogue: Rogue,
     pub(crate) handle: Handle,
-    /// Bytes which it has sent.
+    /// Bytes sent by the liar.
     pub(crate) said_bytes: u64,
-    /// Streams which it may have opened, as it has heard.
+    /// Stream limits that the liar has received.
     pub(crate) permitted: StreamLimits,
-    /// Time that the server has spent in [`timed`](Self::timed). The liar's own work is no part of it.
+    /// Time that the server has spent in [`timed`](Self::timed). The liar's own work is excluded.
     pub(crate) server_took: Duration,
 }
 
@@ -39,10 +39,10 @@ impl Liar {
         Self::with(LIMIT, 1 << 30)
     }
 
-    /// It may open `limit` streams of each kind, and all together have this much memory.
+    /// Creates a liar that may open `limit` streams of each kind. All blocks together may use `memory_bytes_max` bytes.
     pub(crate) fn with(limit: u32, memory_bytes_max: u64) -> Self {
         let streams = StreamLimits { bidirectional: limit, one_way: limit };
-        // A fixed rate: reports of arrivals are beside the point here.
+        // A fixed rate, since reports of arrivals do not matter here.
         let rate = Rate::Fixed { rate_bps: 100_000_000 };
         let config = Config { streams, rate, ..Config::danger_unsealed() };
         let mut server = Server::new(Accept { memory_bytes_max: Some(memory_bytes_max), ..config.into() });
@@ -59,7 +59,7 @@ impl Liar {
         self.timed(|server, _| server.take(from, &datagram));
     }
 
-    /// Lets the server, or the application of the session at the server, do something, and adds the time to its account.
+    /// Runs `act` on the server or on its application, and measures the time.
     pub(crate) fn timed<T>(&mut self, act: impl FnOnce(&mut Server, Handle) -> T) -> T {
         #[expect(clippy::disallowed_methods, reason = "what is measured is printed, and judges nothing")]
         let began = Instant::now();
@@ -72,7 +72,7 @@ impl Liar {
         self.say(Segment::Ack(ack), &[]);
     }
 
-    /// A block of one symbol of a stream.
+    /// Sends a block of one symbol.
     pub(crate) fn block(&mut self, stream: StreamId, block_id: u32, bytes: usize, end_of_stream: bool) {
         let block = BlockInfo { k: 1, length_bytes: bytes as u32, end_of_stream };
         self.say(
@@ -81,7 +81,7 @@ impl Liar {
         );
     }
 
-    /// A report of these streams. `first_unseen` is the other record.
+    /// Sends a report with these stream records. `first_unseen` is its record of unseen streams.
     pub(crate) fn report(
         &mut self,
         report: &Report,
@@ -104,7 +104,7 @@ impl Liar {
         self.server.connection(self.handle).streams()
     }
 
-    /// The numbers of the datagrams which are sent now.
+    /// Returns the numbers of the datagrams sent now.
     pub(crate) fn sent_numbers(&mut self) -> Vec<u32> {
         self.server.sent(self.handle).iter().map(|it| decode(it).1.number).collect()
     }
@@ -120,7 +120,7 @@ impl Liar {
         std::iter::from_fn(|| streams.poll_event()).collect()
     }
 
-    /// Limits of the streams that it may have opened, by the newest report.
+    /// Returns the stream limits in the newest report.
     pub(crate) fn granted(&mut self) -> StreamLimits {
         self.ack(Ack::KeepAlive { stream: StreamId::FIRST });
         let end = self.server.now + Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! A listener in virtual time, and peers that write their datagrams by hand.
+//! A listener in virtual time, and peers with hand-written datagrams.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -18,7 +18,7 @@ pub(crate) const SYMBOL_SIZE: u16 = 1420;
 
 const PORTS: Ports = Ports { source: 4_000, destination: 9_000 };
 
-/// The `n`th address of somebody.
+/// Returns the `n`th address.
 pub(crate) fn address(n: u32) -> SocketAddr {
     (Ipv4Addr::from(0x0a00_0000 + n), 4_000).into()
 }
@@ -37,7 +37,8 @@ impl Server {
         Self { now: Time::from_s(1), host: Host::new(address, Some(accept), [7; 32]) }
     }
 
-    /// Takes a datagram; the connection which it opened, and the answer which needs none.
+    /// Passes a datagram to the listener. Returns the connection that it opened, and the answer without a connection,
+    /// if any.
     pub(crate) fn take(&mut self, from: SocketAddr, datagram: &[u8]) -> (Option<Handle>, Option<Vec<u8>>) {
         match self.host.receive(self.now, from, &mut datagram.to_vec()) {
             Received::Opened(handle) => (Some(handle), None),
@@ -49,7 +50,7 @@ impl Server {
         self.host.connections.get_mut(&handle).unwrap()
     }
 
-    /// Datagrams that one connection sends now.
+    /// Returns the datagrams that a connection sends now.
     pub(crate) fn sent(&mut self, handle: Handle) -> Vec<Vec<u8>> {
         let (now, mut out) = (self.now, [0; DATAGRAM_BUFFER_BYTES]);
         let connection = self.connection(handle);
@@ -74,14 +75,14 @@ impl Server {
         self.host.endpoint.stats()
     }
 
-    /// Why the connection is over, if it is.
+    /// Returns the `Closed` event of a connection, if it is closed.
     pub(crate) fn closed(&mut self, handle: Handle) -> Option<Event> {
         let connection = self.connection(handle);
         std::iter::from_fn(|| connection.poll_event()).find(|event| matches!(event, Event::Closed(_)))
     }
 }
 
-/// A peer without seals, and without manners.
+/// A misbehaving peer with plaintext datagrams.
 #[derive(Clone)]
 pub(crate) struct Rogue {
     pub(crate) address: SocketAddr,
@@ -97,7 +98,7 @@ impl Rogue {
         Self { address: address(n), id: n + 1, handle: None, server_id: 0, number: 0, features: Features::NONE }
     }
 
-    /// Opens a modern connection; whether it was taken in.
+    /// Opens a modern connection. Returns true if it was accepted.
     pub(crate) fn open(&mut self, server: &mut Server) -> bool {
         let syn = self.syn();
         self.handle = server.take(self.address, &syn).0;
@@ -134,7 +135,8 @@ impl Rogue {
         encode(&segment, Address::Connection(self.server_id), self.next(), payload)
     }
 
-    /// An encoding symbol of a block of K symbols of full size. The content is nonsense, which nobody can tell.
+    /// Sends an encoding symbol of a block of K full-size symbols. Its content is arbitrary, which no receiver can
+    /// detect.
     pub(crate) fn symbol(&mut self, server: &mut Server, block_id: u32, k: u16, esi: u32) {
         let length_bytes = u32::from(k) * u32::from(SYMBOL_SIZE);
         self.data(server, block_id, BlockInfo { k, length_bytes, end_of_stream: false }, esi, SYMBOL_SIZE.into());
@@ -147,13 +149,13 @@ impl Rogue {
         server.take(self.address, &datagram);
     }
 
-    /// All source symbols of a block.
+    /// Sends all source symbols of a block.
     pub(crate) fn block(&mut self, server: &mut Server, block_id: u32, k: u16) {
         (0..k.into()).for_each(|esi| self.symbol(server, block_id, k, esi));
     }
 }
 
-/// A caller with seals.
+/// A peer with an encrypted connection.
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) address: SocketAddr,
@@ -161,10 +163,14 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(n: u32, config: Config) -> Self {
+        Self::calling_at(Time::from_s(1), n, config)
+    }
+
+    pub(crate) fn calling_at(now: Time, n: u32, config: Config) -> Self {
         let mut seed = [9; 32];
         seed[..4].copy_from_slice(&n.to_le_bytes());
         let mut endpoint = Endpoint::new(4_000, None, seed);
-        let (_, connection) = endpoint.connect(Time::from_s(1), address(0), config).unwrap();
+        let (_, connection) = endpoint.connect(now, address(0), config).unwrap();
         Self { connection, address: address(n) }
     }
 
@@ -179,7 +185,7 @@ impl Caller {
     }
 }
 
-/// A classic peer without manners.
+/// A misbehaving classic peer.
 pub(crate) struct ClassicRogue {
     pub(crate) address: SocketAddr,
     pub(crate) handle: Option<Handle>,
@@ -205,7 +211,7 @@ impl ClassicRogue {
         true
     }
 
-    /// A segment of a state which was never used before.
+    /// Sends a segment with a generator state that was never used before.
     pub(crate) fn data(&mut self, server: &mut Server, block_id: u32) {
         self.seed += 1;
         let states = [1 << 20, 1 << 21, 1 << 22].map(|base| base + self.seed * 64);
@@ -224,7 +230,7 @@ pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
     }
 }
 
-/// A modern datagram in the clear.
+/// Writes a modern cleartext datagram.
 pub(crate) fn encode(segment: &Segment, address: Address, number: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = [0; DATAGRAM_BUFFER_BYTES];
     let mut draft = segment.begin_clear(address, number, &mut out);
@@ -233,13 +239,13 @@ pub(crate) fn encode(segment: &Segment, address: Address, number: u32, payload: 
     out[..length].to_vec()
 }
 
-/// The header of a modern datagram in the clear, and what it says.
+/// Returns the header and the contents of a modern cleartext datagram.
 pub(crate) fn decode(datagram: &[u8]) -> (Clear, segment::Received<'_>) {
     let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
     (header, header.verify(datagram).unwrap())
 }
 
-/// The same datagram with another segment, or payload, in it.
+/// Returns the datagram with another segment or payload.
 pub(crate) fn rewritten(datagram: &[u8], segment: &Segment, payload: &[u8]) -> Vec<u8> {
     let (header, segment::Received { number, .. }) = decode(datagram);
     let address =
@@ -247,7 +253,7 @@ pub(crate) fn rewritten(datagram: &[u8], segment: &Segment, payload: &[u8]) -> V
     encode(segment, address, number, payload)
 }
 
-/// The datagram has been changed; its CRC follows.
+/// Recomputes the CRC of a datagram that has been changed.
 pub(crate) fn renew_crc(datagram: &mut [u8]) {
     let (covered, crc) = datagram.split_last_chunk_mut().unwrap();
     *crc = crc_fast::crc32_iscsi(covered).to_be_bytes();
@@ -261,7 +267,7 @@ pub(crate) fn classic_datagram(segment: &classic::Segment, payload: &[u8]) -> Ve
     out[..length].to_vec()
 }
 
-/// A listener without seals and with this much memory for blocks.
+/// A plaintext listener with this much memory for blocks, bytes.
 pub(crate) fn unsealed(memory_bytes_max: u64) -> Accept {
     Accept { memory_bytes_max: Some(memory_bytes_max), ..Config::danger_unsealed().into() }
 }

@@ -3,7 +3,7 @@ use dfcp_fountain::raptor::{Encoder, StatePool};
 use super::*;
 use crate::shared::memory::MemoryBudget;
 
-/// Of an honest peer without redundancy: a block's first turn seldom decodes it.
+/// Segments of a block's first turn, from an honest peer without redundancy: rarely enough for decoding.
 const FIRST_TURN_SEGMENTS: u32 = 45;
 
 fn receiver(window_blocks: u32, budget_bytes: Option<u64>) -> (ClassicReceiver, State, Option<Arc<MemoryBudget>>) {
@@ -20,8 +20,9 @@ fn receiver(window_blocks: u32, budget_bytes: Option<u64>) -> (ClassicReceiver, 
     (receiver, initial, budget)
 }
 
-/// Sends all of a window's blocks in turns: the first of them whole, then a segment of each one which is not acknowledged.
-/// Returns how many further turns there were until all had been acknowledged, and the segments sent after the first turn.
+/// Sends the blocks of a window in turns: first all segments of each block's first turn, then one segment of each
+/// unacknowledged block per turn. Returns the further turns until all blocks are acknowledged, and the segments sent in
+/// them.
 fn turns_until_decoded(window_blocks: u32, budget_bytes: Option<u64>) -> (u32, u32) {
     let (mut receiver, initial, budget) = receiver(window_blocks, budget_bytes);
     let pool = StatePool::new(initial);
@@ -64,8 +65,8 @@ fn turns_until_decoded(window_blocks: u32, budget_bytes: Option<u64>) -> (u32, u
     (turns, sent)
 }
 
-/// Little memory once kept all blocks but the one needed next from being decoded, and that one had a segment in each turn of
-/// the whole window: a path of 100 Mbit/s delivered 0.5.
+/// Regression: with little memory, only the block needed next could be decoded, and it got one segment per turn of the
+/// whole window. A path of 100 Mbit/s then delivered 0.5 Mbit/s.
 #[test]
 fn a_window_of_blocks_each_a_segment_short_is_decoded_in_little_memory() {
     let (turns, sent) = turns_until_decoded(100, None);

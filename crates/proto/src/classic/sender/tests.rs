@@ -6,15 +6,15 @@ const WINDOW_BLOCKS: u32 = 12;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes this many blocks, and a part of one.
+    /// Writes this many blocks, and a part of a further one.
     Write(usize),
     /// Sends up to this many segments.
     Send(usize),
     /// Acknowledges the block this far behind the newest one.
     Acknowledge(u32),
-    /// Lets this many ms pass.
+    /// Lets this many milliseconds pass.
     Wait(u64),
-    /// Takes a sample of the RTT, in ms.
+    /// Takes an RTT sample of this many milliseconds.
     Sample(u64),
 }
 
@@ -28,8 +28,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rule as it reads: the block which is at a further turn; otherwise any which was overtaken; otherwise the first which
-/// is at its first turn or before it; otherwise the first which has waited. All blocks which may be meant.
+/// Reference model, by search. The first non-empty group wins: the block in a further turn; overtaken blocks; the first
+/// block in or before its first turn; the first block that has waited long enough. Returns all blocks that qualify.
 fn by_search(sender: &ClassicSender, now: Time, newest: Option<Time>, rtt: &RttEstimator) -> Vec<u32> {
     let all = |wanted: &dyn Fn(&SendQueue) -> bool| -> Vec<u32> {
         let open = sender.queues.iter().enumerate().filter(|(_, queue)| !queue.acknowledged && wanted(queue));
@@ -48,7 +48,7 @@ fn by_search(sender: &ClassicSender, now: Time, newest: Option<Time>, rtt: &RttE
     [again, overtaken, fresh, waited].into_iter().find(|blocks| !blocks.is_empty()).unwrap_or_default()
 }
 
-/// End of the block's first turn, if it has had no other and is not acknowledged yet.
+/// End of the block's first turn, if it had no further turn and is not acknowledged.
 fn first_turn_over(sender: &ClassicSender, id: u32, redundancy: f64) -> Option<Time> {
     let queue = sender.queues.get(id.checked_sub(sender.first_id)? as usize)?;
     (!queue.acknowledged && queue.segments == ClassicSender::quota(redundancy)).then_some(queue.last_sent)
@@ -103,8 +103,8 @@ proptest! {
     }
 }
 
-/// Over a path of 10 ms the open loop notices after one round trip, with a window which lasts far longer, that a block did
-/// not decode.
+/// On a path of 10 ms, the open loop notices after one round trip that a block did not decode. Waiting for the end of
+/// the window would take far longer.
 #[test]
 fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
     let config =
@@ -125,16 +125,16 @@ fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
     for _ in 0..3 * quota {
         send(&mut sender, &mut now);
     }
-    // Block 0 is not acknowledged, block 1 is, 4.7 ms of sending later: that is more than the margin.
+    // Block 1 is acknowledged, block 0 is not. Block 1 was sent 4.7 ms later, which exceeds the margin.
     now = Time::from_s(1) + Duration::from_millis(20);
     assert_eq!(sender.on_ack(now, 1).unwrap().map(|sample| sample < Duration::from_millis(12)), Some(true));
     let served: Vec<u32> = (0..4).map(|_| send(&mut sender, &mut now)).collect();
     assert_eq!(served, [0, 0, 0, 3]);
-    // Once more it is awaited, until another one overtakes it.
+    // The block then waits again, until another one overtakes it.
     assert_eq!(send(&mut sender, &mut now), 3);
 }
 
-/// \[classic-7\], and what the documents' sender does.
+/// \[classic-7\], and the documents' sender, which floods on.
 #[test]
 fn a_flood_stops_when_nothing_is_heard_unless_it_is_endless() {
     let sent_in_ten_seconds = |endless| {

@@ -1,4 +1,4 @@
-//! First messages: which of them are answered, and what it may cost to find out.
+//! Processing of first messages: which ones are answered, and limits on their cost.
 
 use dfcp_secure::{
     Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder, address_bytes,
@@ -20,34 +20,34 @@ use crate::proof::symbol_size_max;
 use crate::session::handshake::features;
 use crate::session::noise::prologue;
 
-/// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo and features.
+/// Maximum payload of a second message, bytes: connection id, offer, cipher, symbol size, echo and features.
 const REPLY_BYTES: usize = PARAMETERS_BYTES + 4 * PARAMETER_HEADER_BYTES + 1 + 2 + 4 + 4;
 
-/// A first message for which there would be room.
+/// A first message, whose half-open connection would have room.
 struct First<'a> {
     local_id: u32,
     initiator_id: u32,
     pattern: Pattern,
     message: &'a [u8],
     prologue: Vec<u8>,
-    /// Its sender has shown a cookie, so it receives at its address.
+    /// The sender has shown a cookie, so it can receive at its address.
     is_proven: bool,
 }
 
 impl First<'_> {
-    /// Bytes of the SYNACK's payload.
+    /// Length of the SYNACK's payload, bytes.
     fn answer_bytes(&self) -> usize {
         let overhead_bytes = self.pattern.overheads().get(1).copied().unwrap_or_default();
         PARAMETER_HEADER_BYTES + 1 + overhead_bytes + REPLY_BYTES
     }
 
-    /// True if it can be answered within the limits, whatever it says.
+    /// Returns true if the answer fits the limits, for any contents of the message.
     fn is_answerable(&self, syn: &Syn<'_>) -> bool {
         overhead_bytes(false) + self.answer_bytes() <= syn.bytes
             && self.half_open_bytes() <= limits::HALF_OPEN_BYTES_MAX
     }
 
-    /// Bytes which its half-open connection takes, with its places in the table and in the queue.
+    /// Memory of the half-open connection, bytes, including its places in table and queue.
     fn half_open_bytes(&self) -> usize {
         let waits = match self.pattern {
             Pattern::FirstContact => self.prologue.len() + self.message.len() + REPLY_BYTES,
@@ -58,7 +58,7 @@ impl First<'_> {
     }
 }
 
-/// The terms that a first message has asked for and gets.
+/// The terms of a connection, agreed from the first message and our configuration.
 struct Agreed {
     responder: Responder,
     offer: Offer,
@@ -67,19 +67,19 @@ struct Agreed {
     features: Features,
 }
 
-/// The time step of cookies.
+/// Returns the current time step of cookies.
 fn cookie_step(now: Time) -> u64 {
     now.as_ns() / limits::COOKIE_STEP.as_nanos() as u64
 }
 
 impl HalfOpens {
-    /// The id of the connection which this SYN opens: the same for all copies, another for a forgery with another first
-    /// message, and unpredictable to others.
+    /// Returns the connection id that this SYN opens. All copies of the SYN give the same id; a forgery with another
+    /// first message gives another id. Others cannot predict it.
     fn local_id(&self, syn: &Syn<'_>, initiator_id: u32, message: &[u8]) -> u32 {
         self.jar.connection_id(&address_bytes(syn.remote), initiator_id, message)
     }
 
-    /// Takes a SYN; `is_taken` knows the ids of connections. The answer goes to `out`.
+    /// Processes a SYN, and writes the answer to `out`. `is_taken` returns true for ids of existing connections.
     pub(in crate::endpoint) fn take_syn(
         &mut self,
         now: Time,
@@ -95,7 +95,7 @@ impl HalfOpens {
         if let Some(half_open) = self.table.get_mut(&local_id) {
             return half_open.answer_again(syn, out);
         }
-        // A connection which is open knows that its peer is: what comes now is late.
+        // The id belongs to an open connection, whose peer is proven: this SYN is late.
         let (Some(pattern), false) = (Pattern::from_id(pattern), is_taken(local_id)) else { return Verdict::Drop };
         let address = address_bytes(syn.remote);
         let step = cookie_step(now);
@@ -112,9 +112,9 @@ impl HalfOpens {
             let Ok(length) = payload.encode(&mut bytes) else { return Verdict::Drop };
             return write_synack(syn, initiator_id, 0, &bytes[..length], out);
         }
-        // An honest initiator completes the handshake within a round trip; one that does not is displaced, but only after
-        // the new message was read: a senseless message must not cost anybody a place.
-        if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
+        // An honest initiator completes the handshake within a round trip, so slow entries may be displaced. But
+        // displace one only after the new message was read: a senseless message must not cost anybody a place.
+        if !self.can_make_room(now, syn.remote) {
             return Verdict::Drop;
         }
         let prologue = prologue(syn.option_bytes, initiator_id);
@@ -126,13 +126,13 @@ impl HalfOpens {
         random.fill_bytes(&mut seed);
         match pattern {
             Pattern::Pinned if self.keys.own.is_some() => self.open_within_limits(now, config, syn, &first, seed, out),
-            // An unreadable message, or a weak key, is found out before anything is multiplied on the curve.
+            // Reading detects an unreadable message or a weak key before any curve multiplication.
             _ => self.open(now, config, syn, &first, seed, out),
         }
     }
 
-    /// Opens a connection by a message which costs multiplications on the curve whether it is answered or not: unless it is a
-    /// copy of one which was not, or others from its address have cost too many ([open-39]).
+    /// Opens a connection from a message that costs curve multiplications even if it is refused. Copies of refused
+    /// messages are not computed again, and the cost per address is limited ([open-39]).
     fn open_within_limits(
         &mut self,
         now: Time,
@@ -147,7 +147,8 @@ impl HalfOpens {
             return verdict;
         }
         if first.is_proven && !self.first_messages.permits(now, prefix) {
-            // An honest initiator then asks for the key, by a first message which costs nothing if it is senseless.
+            // An honest initiator then retries with a first-contact message. Such a message costs no multiplication if
+            // it is senseless.
             return Verdict::Refuse(ResetReason::CannotRead);
         }
         self.first_messages_computed += 1;
@@ -157,7 +158,7 @@ impl HalfOpens {
             if first.is_proven {
                 self.first_messages.charge(now, prefix);
             } else {
-                // Its address may be forged: no address is charged, and all must show a cookie when there are too many.
+                // The address may be forged, so charge no address. Too many failures make cookies mandatory for all.
                 let step = cookie_step(now);
                 let before = if self.failed.0 == step { self.failed.1 } else { 0 };
                 self.failed = (step, before.saturating_add(1));
@@ -166,7 +167,7 @@ impl HalfOpens {
         verdict
     }
 
-    /// Reads a first message. Nothing is kept of one that is not answered.
+    /// Reads a first message. No state is kept if it is refused.
     fn read(&self, config: &Config, syn: &Syn<'_>, first: &First<'_>, seed: [u8; 32]) -> Result<Agreed, Verdict> {
         let &First { pattern, message, ref prologue, .. } = first;
         let credentials = config.credentials().ok_or(Verdict::Drop)?;
@@ -179,7 +180,7 @@ impl HalfOpens {
             HandshakeError::NoKey(_) => Verdict::Refuse(ResetReason::NotAdmitted),
             _ => Verdict::Drop,
         })?;
-        // Before the SYN is answered ([open-35], [trust-5]).
+        // Check the key before the SYN is answered ([open-35], [trust-5]).
         if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
             return Err(Verdict::Refuse(ResetReason::NotAdmitted));
         }
@@ -193,7 +194,7 @@ impl HalfOpens {
         Ok(Agreed { responder, offer, cipher, symbol_size, features })
     }
 
-    /// Opens a connection, or refuses to.
+    /// Answers a first message and creates a half-open connection, or refuses the message.
     fn open(
         &mut self,
         now: Time,
@@ -220,7 +221,7 @@ impl HalfOpens {
         let mut plain = [0; MESSAGE_BYTES_MAX];
         let Ok(length) = reply.with_offer(&config.offer()).encode(&mut plain) else { return Verdict::Drop };
         if pattern != Pattern::Pinned {
-            // Only from here on: to read it took no multiplication.
+            // Count only from here on: reading such a message takes no multiplication.
             self.first_messages_computed += 1;
         }
         let mut second = [0; MESSAGE_BYTES_MAX];
@@ -252,11 +253,11 @@ impl HalfOpens {
         if verdict == Verdict::Drop {
             return verdict;
         }
-        self.make_room();
+        self.make_room(syn.remote);
         self.memory_bytes += usize::from(half_open.bytes);
         self.table.insert(local_id, half_open);
         if self.queue.len() >= 4 * self.without_cookie_max {
-            // Those which have proven themselves since left their places behind.
+            // Drop the ids of entries that were removed since.
             self.queue.retain(|id| self.table.contains_key(id));
         }
         self.queue.push_back(local_id);

@@ -1,4 +1,4 @@
-//! Answers of an endpoint that knows no session: to which questions, and how often.
+//! Tests of an endpoint without sessions: which queries it answers, and how often.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn accept() -> Accept {
     accept
 }
 
-/// A listener which knows nothing of any session, but has its key.
+/// A listener that has its key, and no state of any session.
 fn restarted() -> Endpoint {
     Endpoint::new(PORT, Some(accept()), [1; 32])
 }
@@ -44,7 +44,7 @@ fn segment(segment: &Segment, id: u32, payload: &[u8]) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-/// The question about session `id` whose ticket was made from `seed`, with a payload of `payload_bytes`.
+/// Returns the query about session `id`, whose ticket was issued from `seed`, with a payload of `payload_bytes` bytes.
 fn question_of(id: u32, from: u32, seed: u8, payload_bytes: usize) -> Vec<u8> {
     let mut payload = endpoint_key().issue(id, &[seed; 32]).question().to_vec();
     payload.resize(payload_bytes, 0);
@@ -105,7 +105,7 @@ fn endpoints_that_open_connections_alone_and_those_in_plaintext_answer_too() {
     }
 }
 
-/// A stranger who learns nothing of a token can never use it: whatever it sends, nothing comes back.
+/// A stranger without the ticket's secret draws no answer, whatever it sends.
 #[test]
 fn strangers_draw_nothing_for_any_id() {
     let mut endpoint = restarted();
@@ -116,7 +116,7 @@ fn strangers_draw_nothing_for_any_id() {
             segment(&Segment::Ack(Ack::SessionQuery { from: ASKER }), id, &random),
             segment(&Segment::Reset(Reset { reason: ResetReason::SessionUnknown }), id, &random),
             segment(&Segment::Ack(Ack::KeepAlive { stream: dfcp_wire::StreamId::FIRST }), id, &[]),
-            // The genuine one, about another session.
+            // The genuine query, for another session id.
             [&id.to_be_bytes(), &genuine[4..]].concat(),
         ] {
             assert_eq!(answer(&mut endpoint, &stranger), None);
@@ -129,7 +129,7 @@ fn strangers_draw_nothing_for_any_id() {
     assert_eq!(endpoint.stats().stateless_resets_sent, 0);
 }
 
-/// A session which is there is never told to be lost, by whomever and however genuine the question is.
+/// A known session is never reported as lost, even if the query is genuine.
 #[test]
 fn a_session_that_is_known_is_not_asked_about() {
     let mut endpoint = Endpoint::new(PORT, Some(accept()), [1; 32]);
@@ -143,12 +143,12 @@ fn a_session_that_is_known_is_not_asked_about() {
     assert!(answer(&mut endpoint, &question(id)).is_some());
 }
 
-/// Two endpoints which both have lost everything, and whatever may be between them.
+/// Two endpoints that have both lost everything.
 #[test]
 fn an_answer_is_never_answered() {
     let (mut one, mut other) = (restarted(), restarted());
     let seed = segment(&Segment::Reset(Reset { reason: ResetReason::Unspecified }), ID, &[]);
-    // The question of either about a session with the other, an answer to it, and an RST.
+    // Starts with a query about a session with the other endpoint, an answer to it, and an RST.
     let question = question_of(ID, ID, 1, 32);
     let reply = answer(&mut one, &question).unwrap();
     for (begins_with, most) in [(question, 1), (reply, 0), (seed, 0)] {
@@ -162,7 +162,7 @@ fn an_answer_is_never_answered() {
     }
 }
 
-/// The answers in each second of `asked` questions per address and millisecond, from so many addresses.
+/// Returns the answers in each window of one second, with one query per millisecond from each of `hosts` addresses.
 fn answers_per_s(hosts: u32, seconds: u32) -> Vec<u32> {
     let (mut endpoint, question) = (restarted(), question(ID));
     let mut given = Vec::new();
@@ -173,7 +173,7 @@ fn answers_per_s(hosts: u32, seconds: u32) -> Vec<u32> {
             given.extend(reply.map(|_| ms));
         }
     }
-    // Every window of a second, not only those which begin with one.
+    // Every window of one second, not only those that begin at a full second.
     (0..(seconds - 1) * 1_000)
         .map(|at| given.iter().filter(|ms| (at..at + 1_000).contains(*ms)).count() as u32)
         .collect()

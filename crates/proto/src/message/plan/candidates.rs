@@ -1,48 +1,55 @@
-//! Ways to code messages together, and what comes of each with a number of repair symbols sent in advance.
+//! Candidate policies: ways to code messages together, with the outcome expected for each number of repair symbols sent
+//! in advance.
 
 use super::chain::{Joint, arrivals};
 use super::rounds::{Outcome, Pace, ROUNDS_MAX, Rounds};
 use super::{Policy, Question};
 
-/// Sizes of groups that are looked at, besides the largest ones that a deadline permits.
+/// Group sizes that are tried, in messages. The largest sizes that a deadline permits are added.
 const GROUPS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 64];
-/// No more repair symbols are looked at when fewer than this part of what may be lost is.
+/// Repair symbols are added until the expected loss falls below this fraction of the permitted loss.
 const ENOUGH: f64 = 0.02;
-/// In advance of reports which still can be answered, repair symbols are few.
+/// Most repair symbols sent in advance when later rounds can still react to reports.
 const REPAIRS_BEFORE_REPORTS_MAX: usize = 6;
-/// Less probable deficits are left out if rounds follow.
+/// Deficits less probable than this are ignored if rounds follow.
 const NEGLIGIBLE: f64 = 1e-9;
-/// A round takes longer by these seconds than a fate is waited for, and by what its symbols take.
+/// Slack of a round, seconds, on top of the report delay and the transmission time of the round's symbols.
 const ROUND_SLACK_S: f64 = 0.0005;
-/// Symbols that leave at once take this factor longer than at the session's rate, which others share, and wait this
-/// long for their turn.
+/// Symbols that leave back to back take this factor longer than at the session's full rate, because other traffic
+/// shares that rate.
 const AT_ONCE_SLACK: f64 = 1.2;
+/// Time that symbols sent back to back wait for their turn, seconds.
 const AT_ONCE_SLACK_S: f64 = 0.0005;
-/// With losses in bursts, repair symbols may be spread over these parts of the time that is left.
+/// With bursty losses, the gap between repair symbols may be one of these fractions of the time left.
 const SPREADS: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
-/// So much of the time for which they are spread is planned with: what is sent a little later has missed it.
+/// Fraction of the time left that repair symbols may be spread over. The rest is slack for symbols that leave late.
 const SPREAD_PART: f64 = 0.96;
 
-/// A group size and a time between repair symbols, with the state expected after each number of repair symbols.
+/// A group size and a gap between repair symbols, with the state expected for each number of repair symbols.
 pub(super) struct Candidate {
+    /// Messages coded together.
     group: usize,
+    /// Time from the first message of a group until its last one is due, seconds.
     close_s: f64,
+    /// Time between two repair symbols, seconds.
     repair_gap_s: f64,
-    /// Rounds that can follow.
+    /// Number of rounds that fit before the deadline after the group has been sent.
     pub(super) rounds: usize,
+    /// Source symbols of the group.
     sources: usize,
+    /// Expected state, indexed by the number of repair symbols.
     by_repairs: Vec<Advance>,
 }
 
-/// Expected state of a group when all has been sent in advance of reports.
+/// Expected state of a group once its source and repair symbols are sent, before any report.
 struct Advance {
-    /// Messages lost, if nothing follows.
+    /// Expected number of messages lost if no round follows.
     lost: f64,
-    /// Deficits, what is at stake with them, and their probability.
+    /// Triples of deficit (symbols missing), stake (messages lost unless the deficit is filled) and probability.
     deficits: Vec<(usize, usize, f64)>,
 }
 
-/// Each message by itself, and all other ways that are worth looking at.
+/// Returns the candidate that sends each message by itself, and all other candidates.
 pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
     let mut found = Vec::new();
     let alone = Candidate::new(question, (1, rounds_after(question, 1)), question.symbol_s, usize::MAX);
@@ -63,7 +70,7 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
     (alone, found)
 }
 
-/// Number of repair symbols that leave one after the other in this time.
+/// Returns the number of repair symbols that can leave back to back within `rest_s` seconds.
 fn fitting_at_once(question: &Question, rest_s: f64) -> usize {
     if question.symbol_s <= 0.0 {
         return usize::MAX;
@@ -71,19 +78,19 @@ fn fitting_at_once(question: &Question, rest_s: f64) -> usize {
     ((rest_s - AT_ONCE_SLACK_S) / (AT_ONCE_SLACK * question.symbol_s)).max(0.0) as usize
 }
 
-/// The rounds which can follow a group of this size.
+/// Returns the number of rounds that can follow a group of this size.
 fn rounds_after(question: &Question, group: usize) -> usize {
     let left_s = question.time_s - (group - 1) as f64 * question.spacing_s;
     ((left_s / round_s(question, group)).max(0.0) as usize).min(ROUNDS_MAX)
 }
 
-/// From one round of a group of this size to the next.
+/// Returns the time between two rounds of a group of this size, seconds.
 fn round_s(question: &Question, group: usize) -> f64 {
     let symbols = 1.0 + 1.5 * question.losses.share * (group * question.k) as f64;
     question.round_s + ROUND_SLACK_S + symbols * question.symbol_s
 }
 
-/// Sizes of groups, and the rounds which can follow each.
+/// Returns the group sizes to try, each with the number of rounds that can follow.
 fn groups(question: &Question) -> Vec<(usize, usize)> {
     let fits = |time_s: f64| -> usize {
         let most = if question.spacing_s > 0.0 { time_s / question.spacing_s + 1e-9 } else { f64::INFINITY };
@@ -95,7 +102,7 @@ fn groups(question: &Question) -> Vec<(usize, usize)> {
     let most = fits(question.time_s);
     let mut sizes: Vec<usize> = GROUPS.into_iter().filter(|&group| group < most).collect();
     sizes.push(most);
-    // The largest with which each number of rounds can follow.
+    // For each number of rounds, also try the largest group that leaves time for it.
     sizes.extend(
         (1..=ROUNDS_MAX).filter_map(|rounds| (1..=most).rev().find(|&size| rounds_after(question, size) >= rounds)),
     );
@@ -139,7 +146,8 @@ impl Candidate {
         }
     }
 
-    /// Of a message with many symbols it does not matter which are lost.
+    /// Adds repair symbols to one message of several symbols. Only the number of lost symbols matters, since any repair
+    /// symbol replaces any of them.
     fn add_repairs_of_one(&mut self, question: &Question, most: usize) {
         let all = arrivals(&question.losses, question.losses.share, self.repair_gap_s, self.sources + most);
         for arrived in &all[self.sources..] {
@@ -152,7 +160,7 @@ impl Candidate {
         }
     }
 
-    /// Deficits which are worth a table.
+    /// Returns the largest deficit to tabulate: all source symbols missing.
     pub(super) fn deficit_max(&self) -> usize {
         self.sources
     }
@@ -166,7 +174,7 @@ impl Candidate {
         Pace { round_s: question.round_s, gap_s: question.symbol_s, last_gap_s, last_max }
     }
 
-    /// Outcomes for a message with each number of repair symbols.
+    /// Returns (repair symbols sent in advance, expected outcome per message) for each number of repair symbols.
     pub(super) fn outcomes(&self, rounds: &Rounds) -> impl Iterator<Item = (usize, Outcome)> {
         let (sources, group) = (self.sources as f64, self.group as f64);
         self.by_repairs.iter().enumerate().map(move |(repairs, advance)| {
@@ -192,7 +200,8 @@ impl Candidate {
         pace: Pace,
         expected: Outcome,
     ) -> Policy {
-        // A group that waits for messages which do not come is closed when the next one would have come late.
+        // Close a group half a message interval after its last message was due, so that it does not wait for a message
+        // that never comes.
         let close_s = (self.close_s + 0.5 * question.spacing_s).min(question.time_s);
         Policy {
             group: self.group,

@@ -1,18 +1,18 @@
-//! Fate of datagrams which are sent one after the other, on a path whose losses may come in bursts: a chain of two states, in one
-//! of which everything is lost (Gilbert 1960), in continuous time.
+//! Loss model of consecutive datagrams on a path with bursty losses: a two-state Markov chain in continuous time, in
+//! one state of which every datagram is lost (Gilbert 1960).
 
-/// Losses of a path: their share, and their bursts.
+/// Loss statistics of a path: loss rate and burst length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LossModel {
-    /// The share that is lost, 0 to 1.
+    /// Loss rate, 0 to 1.
     pub(crate) share: f64,
-    /// Time, in seconds, in which the correlation of fates falls to 1/e; 0 if losses are independent.
+    /// Time in which the correlation between two datagrams' losses falls to 1/e, seconds; 0 if losses are independent.
     pub(crate) memory_s: f64,
 }
 
 impl LossModel {
-    /// Correlation of the fates of two datagrams `gap_s` apart: 1 is full, 0 is none. As e^(−x), by a fraction which all machines
-    /// compute alike.
+    /// Returns the correlation of the losses of two datagrams `gap_s` apart: 0 is none, 1 is full. It is
+    /// e^(−gap/memory), approximated by a rational function that gives the same result on all machines.
     pub(crate) fn correlation(&self, gap_s: f64) -> f64 {
         if self.memory_s <= 0.0 {
             return 0.0;
@@ -23,39 +23,43 @@ impl LossModel {
         (square * square) * (square * square)
     }
 
-    /// That a datagram is lost, if one `gap_s` before it was lost, or arrived.
+    /// Returns the loss probability of a datagram sent `gap_s` after another one: if that one was lost, and if it
+    /// arrived.
     fn after(&self, gap_s: f64) -> Next {
         let correlation = self.correlation(gap_s);
         let if_arrived = self.share * (1.0 - correlation);
         Next { if_lost: correlation + if_arrived, if_arrived }
     }
 
-    /// That one is lost which is sent `gap_s` after one that was.
+    /// Returns the loss probability of a datagram sent `gap_s` after a lost one.
     pub(crate) fn after_loss(&self, gap_s: f64) -> f64 {
         self.after(gap_s).if_lost
     }
 }
 
-/// The probability that the next one is lost.
+/// Loss probability of the next datagram, by the fate of the last one.
 #[derive(Clone, Copy)]
 struct Next {
     if_lost: f64,
     if_arrived: f64,
 }
 
-/// The probability of each number of arrivals among datagrams sent so far, apart for the fate of the last.
+/// Probabilities of 0, 1, 2, … arrivals among the datagrams sent so far, split by the fate of the last datagram.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
+    /// The last datagram was lost.
     if_lost: Vec<f64>,
+    /// The last datagram arrived.
     if_arrived: Vec<f64>,
 }
 
 impl Arrivals {
-    /// Nothing has been sent. The first will be lost with this probability.
+    /// Returns the state after the first datagram, which is lost with probability `lost`.
     fn first(lost: f64) -> Self {
         Self { if_lost: vec![lost, 0.0], if_arrived: vec![0.0, 1.0 - lost] }
     }
 
+    /// Adds one datagram, lost with the probabilities of `next`.
     fn step(&mut self, next: Next) {
         let count = self.if_lost.len();
         self.if_lost.push(0.0);
@@ -70,8 +74,8 @@ impl Arrivals {
     }
 }
 
-/// For each count of datagrams from 0 on, the probabilities of 0, 1, 2, … arrivals among them, sent `gap_s` apart. The first is lost with
-/// the probability `first_lost`.
+/// Returns, for each count of datagrams from 0 to `count_max`, the probabilities of 0, 1, 2, … arrivals. The datagrams
+/// are sent `gap_s` apart; the first is lost with probability `first_lost`.
 pub(super) fn arrivals(model: &LossModel, first_lost: f64, gap_s: f64, count_max: usize) -> Vec<Vec<f64>> {
     let next = model.after(gap_s);
     let mut all = vec![vec![1.0]];
@@ -85,17 +89,19 @@ pub(super) fn arrivals(model: &LossModel, first_lost: f64, gap_s: f64, count_max
     all
 }
 
-/// Source symbols that are lost, and repair symbols that arrive: their joint probability, for one more repair symbol at each
-/// [`step`](Self::step).
+/// Joint probability of lost source symbols and arrived repair symbols. Each [`step`](Self::step) adds one repair
+/// symbol.
 pub(super) struct Joint<'a> {
     model: &'a LossModel,
     repair_gap_s: f64,
-    /// By lost source symbols and arrived repair symbols: whether the last symbol was lost, or arrived.
+    /// Probabilities by lost source symbols, then by arrived repair symbols. Each pair splits them: last symbol lost,
+    /// last symbol arrived.
     cells: Vec<Vec<(f64, f64)>>,
 }
 
 impl<'a> Joint<'a> {
-    /// `sources` symbols `source_gap_s` apart; repair symbols will follow `repair_gap_s` apart, and the first as long after the last source.
+    /// Starts with `sources` source symbols sent `source_gap_s` apart. Repair symbols follow `repair_gap_s` apart; the
+    /// first one `repair_gap_s` after the last source symbol.
     pub(super) fn new(model: &'a LossModel, sources: usize, source_gap_s: f64, repair_gap_s: f64) -> Self {
         let next = model.after(source_gap_s);
         let mut now = Arrivals::first(model.share);
@@ -104,7 +110,7 @@ impl<'a> Joint<'a> {
         Self { model, repair_gap_s, cells: cells.collect() }
     }
 
-    /// One repair symbol more.
+    /// Adds one repair symbol.
     pub(super) fn step(&mut self) {
         let next = self.model.after(self.repair_gap_s);
         for row in &mut self.cells {
@@ -120,7 +126,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Calls with the lost source symbols, the arrived repair symbols, and their probability.
+    /// Calls `f` with lost source symbols, arrived repair symbols, and the probability of this pair.
     pub(super) fn for_each(&self, mut f: impl FnMut(usize, usize, f64)) {
         for (lost, row) in self.cells.iter().enumerate() {
             for (arrived, cell) in row.iter().enumerate() {

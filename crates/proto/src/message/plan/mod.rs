@@ -1,13 +1,15 @@
-//! Plans with the fewest sufficient datagrams: the number of neighbouring messages coded together, of repair symbols that follow them at
-//! once, the time between these, and the symbols sent when reports tell of losses (`spec/protocol.md` \[message-10\]).
+//! Plans that meet a deadline with the fewest datagrams (`spec/protocol.md` \[message-10\]). A plan sets the number of
+//! neighbouring messages coded together, the number of repair symbols that follow them, the gap between these, and the
+//! symbols sent after each report of losses.
 //!
-//! Every policy costs datagrams and loses messages. If a lost message had a price, in datagrams, the cheapest policy would be found
-//! by looking at each decision alone, from the last to the first. The price is raised until the policy loses no more than the target permits.
-//! As policies are few, the target lies between two of them, which then take turns.
+//! Every policy costs datagrams and loses messages. With a price for a lost message, in datagrams, each decision can be
+//! optimised alone, from the last to the first. The search raises the price until the policy loses no more than the
+//! target permits. Policies are discrete, so that the target usually lies between two of them. These two then
+//! alternate.
 //!
-//! * [`chain`]: the fate of datagrams one after the other.
-//! * [`rounds`]: the symbols that are sent when a report has told what is missing.
-//! * [`candidates`]: groups of messages coded together, and the symbols that are sent before any report.
+//! * [`chain`]: the loss model of consecutive datagrams.
+//! * [`rounds`]: the symbols sent after a report.
+//! * [`candidates`]: groups of messages coded together, and the symbols sent before any report.
 
 mod candidates;
 pub(crate) mod chain;
@@ -17,58 +19,62 @@ use self::candidates::Candidate;
 use self::chain::LossModel;
 use self::rounds::{Outcome, RoundArrivals, Rounds};
 
-/// A lost message costs no more than this over the share which may be lost: where even that does not reach the target, nothing does
-/// at a price that anybody would pay.
+/// Highest price of a lost message, datagrams, multiplied by the share of messages that may be lost. A target that is
+/// out of reach at this price is missed: reaching it would cost too many datagrams.
 const PRICE_MAX: f64 = 4.0;
-/// Price of a datagram for which the session's rate has no room.
+/// Price of a datagram that exceeds the session's rate, relative to one within it.
 const EXCESS_PRICE: f64 = 1e6;
-/// Steps of the search for the price.
+/// Bisection steps in the search for the price.
 const STEPS: usize = 10;
 
-/// Input of a plan.
+/// Input of a plan: path, message kind and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Question {
+    /// Loss statistics of the path.
     pub(crate) losses: LossModel,
-    /// Source symbols of a message.
+    /// Source symbols of one message.
     pub(crate) k: usize,
-    /// From one message to the next, seconds.
+    /// Mean time between two messages, seconds.
     pub(crate) spacing_s: f64,
-    /// Time after a message's hand-over in which its symbols may still leave.
+    /// Time after a message's hand-over in which its symbols may still leave, seconds.
     pub(crate) time_s: f64,
-    /// From a symbol's leaving until its fate is known.
+    /// Time from sending a symbol until its fate is known, seconds.
     pub(crate) round_s: f64,
-    /// Time of a datagram at the session's rate.
+    /// Transmission time of a datagram at the session's rate, seconds.
     pub(crate) symbol_s: f64,
-    /// Datagrams for each message that the session's rate has room for.
+    /// Datagrams per message that the session's rate permits.
     pub(crate) datagrams_max: f64,
-    /// The most messages that may be coded together.
+    /// Most messages that may be coded together.
     pub(crate) group_max: usize,
-    /// The share of messages that may be lost.
+    /// Share of messages that may be lost.
     pub(crate) lost_max: f64,
 }
 
-/// A way to send messages.
+/// A rule for sending messages: group size, repair symbols in advance, and reactions to reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
-    /// Messages that are coded together at most, and how long after the first one its group is closed at the latest.
+    /// Most messages coded together.
     pub(crate) group: usize,
+    /// Longest time from a group's first message until the group is closed, seconds.
     pub(crate) close_s: f64,
-    /// Repair symbols at the close, and the time between them.
+    /// Repair symbols sent when the group is closed.
     pub(crate) repairs: usize,
+    /// Time between the repair symbols sent when the group is closed, seconds.
     pub(crate) repair_gap_s: f64,
-    /// Rounds that follow reports, and the time between the symbols of the last one.
+    /// Symbols to send after each report.
     pub(crate) rounds: Rounds,
+    /// Time between the symbols of the last round, seconds.
     pub(crate) last_gap_s: f64,
-    /// Expected outcome for a message.
+    /// Expected outcome per message.
     expected: Outcome,
 }
 
-/// Two policies which take turns.
+/// Two policies that alternate to meet the target on average.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) cheap: Policy,
     pub(crate) safe: Policy,
-    /// The share of groups that take the cheap one.
+    /// Share of groups that use the cheap policy.
     pub(crate) cheap_share: f64,
 }
 
@@ -97,12 +103,12 @@ impl Plan {
         let (cheap, safe) = (low.1, high.1);
         let range = cheap.expected.lost - safe.expected.lost;
         let cheap_share = if range > 0.0 { (question.lost_max - safe.expected.lost) / range } else { 0.0 };
-        // Shares are of messages, and groups may be of unlike size.
+        // `cheap_share` counts messages. Divide by the group sizes to get a share of groups.
         let (of_cheap, of_safe) = (cheap_share / cheap.group as f64, (1.0 - cheap_share) / safe.group as f64);
         Self { cheap_share: of_cheap / (of_cheap + of_safe), cheap, safe }
     }
 
-    /// Datagrams for each message, and the share of messages lost, on average.
+    /// Returns the mean number of datagrams per message, and the mean share of messages lost.
     #[cfg(test)]
     fn expected(&self) -> (f64, f64) {
         let of_cheap = self.cheap_share * self.cheap.group as f64;
@@ -113,11 +119,12 @@ impl Plan {
     }
 }
 
-/// Looks for the cheapest policy at several prices.
+/// Search for the cheapest policy at a given price.
 struct Search<'a> {
     question: &'a Question,
-    /// Each message by itself, and other ways; with what arrives in the rounds that follow, once that has been computed.
+    /// Candidate that sends each message by itself. The arrivals of its rounds are computed at first use.
     alone: (Candidate, Option<RoundArrivals>),
+    /// Candidates that code messages together.
     others: Vec<(Candidate, Option<RoundArrivals>)>,
 }
 
@@ -134,13 +141,14 @@ impl Search<'_> {
     }
 }
 
-/// The objective, which is minimised. A policy for which the rate has no room is worse than all for which it has.
+/// Returns the objective to minimise. Every policy that exceeds the session's rate costs more than any policy within
+/// it.
 fn cost(question: &Question, outcome: Outcome, price: f64) -> f64 {
     let excess = outcome.datagrams - question.datagrams_max;
     outcome.price(price) + if excess > 0.0 { EXCESS_PRICE * excess } else { 0.0 }
 }
 
-/// The best that a candidate can do, by the repair symbols which are sent in advance.
+/// Returns the candidate's cheapest policy, over all numbers of repair symbols sent in advance.
 fn best_of(question: &Question, (candidate, arrived): &mut (Candidate, Option<RoundArrivals>), price: f64) -> Policy {
     let (deficit_max, pace) = (candidate.deficit_max(), candidate.pace(question));
     let arrived = arrived.get_or_insert_with(|| RoundArrivals::new(&question.losses, pace, deficit_max));
@@ -156,7 +164,7 @@ fn best_of(question: &Question, (candidate, arrived): &mut (Candidate, Option<Ro
 mod tests {
     use super::*;
 
-    /// The path of the table: 25 ms there and back each, messages of one symbol.
+    /// A path with 25 ms one-way delay in each direction, and messages of one symbol.
     fn question(share: f64, spacing_ms: f64, time_ms: f64) -> Question {
         Question {
             losses: LossModel { share, memory_s: 0.0 },
@@ -171,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Known optima for MDS codes without feedback.
+    /// Compares with the known optima of MDS codes without feedback.
     #[test]
     fn without_reports_it_finds_the_known_least() {
         for (spacing_ms, share, known) in [

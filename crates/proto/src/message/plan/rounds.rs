@@ -1,18 +1,20 @@
-//! Symbols to send when a report has told how many are missing, and time is left for a number of further reports.
+//! Number of symbols to send after a report, from the number of missing symbols and the number of rounds left before
+//! the deadline.
 
 use super::chain::{LossModel, arrivals};
 
-/// Deficits up to this are computed; of larger ones each further symbol costs what it takes on average.
+/// Largest deficit (number of missing symbols) that is tabulated. Beyond it, each missing symbol adds the mean number
+/// of transmissions.
 const DEFICIT_MAX: usize = 32;
-/// Rounds left for which there is a table.
+/// Most rounds left that are tabulated.
 pub(crate) const ROUNDS_MAX: usize = 4;
 
 /// Expected cost and loss of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Datagrams, on average.
+    /// Mean number of datagrams.
     pub(super) datagrams: f64,
-    /// Messages lost, on average.
+    /// Mean number of messages lost.
     pub(super) lost: f64,
 }
 
@@ -27,34 +29,37 @@ impl Outcome {
     }
 }
 
-/// Departures of the symbols of a round.
+/// Departure times of a round's symbols.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// From a loss to the round which answers it, seconds.
+    /// Time from a loss to the round that repairs it, seconds.
     pub(super) round_s: f64,
-    /// Between the symbols of a round which another can follow, and of the last one.
+    /// Gap between the symbols of a round that another round can follow, seconds.
     pub(super) gap_s: f64,
+    /// Gap between the symbols of the last round, seconds.
     pub(super) last_gap_s: f64,
-    /// Number of symbols of the last round that leave in time.
+    /// Number of symbols of the last round that can leave in time.
     pub(super) last_max: usize,
 }
 
-/// Symbols to send, by the messages at stake.
+/// Tables of symbols to send, one per stake. The stake is the number of messages lost unless the missing symbols are
+/// replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Rounds(Vec<OfStake>);
 
-/// Symbols to send for each deficit, by the rounds that are left with this one.
+/// Table for one stake: symbols to send, by rounds left and by deficit (missing symbols).
 #[derive(Clone, Debug)]
 struct OfStake {
-    /// Messages that are lost unless the deficit is made up for.
+    /// Messages lost unless the deficit is filled.
     stake: usize,
-    /// By rounds left, from 1, and by deficit, from 1.
+    /// Symbols to send, by rounds left − 1 (the present round counts) and by deficit − 1.
     symbols: Vec<Vec<usize>>,
+    /// Expected outcomes, by rounds left (from 0) and by deficit − 1.
     outcomes: Vec<Vec<Outcome>>,
     per_symbol: f64,
 }
 
-/// The probabilities of arrivals in a round, by the symbols sent: for all but the last round, and for the last.
+/// Probabilities of each number of arrivals in a round, by the number of symbols sent. `last` is for the last round.
 pub(super) struct RoundArrivals {
     more: Vec<Vec<f64>>,
     last: Vec<Vec<f64>>,
@@ -62,12 +67,12 @@ pub(super) struct RoundArrivals {
 }
 
 impl RoundArrivals {
-    /// For deficits up to `deficit_max`.
+    /// Computes the probabilities for deficits up to `deficit_max` symbols.
     pub(super) fn new(model: &LossModel, pace: Pace, deficit_max: usize) -> Self {
         let first_lost = model.after_loss(pace.round_s);
         let per_symbol = 1.0 / (1.0 - first_lost.min(0.95));
         let deficit_max = deficit_max.clamp(1, DEFICIT_MAX);
-        // With half as much again as is needed on average, and some for the last of it, more is never worth its price.
+        // More than 1.6 × the mean number of symbols needed, plus 24, is never worth its price.
         let count_max = (deficit_max as f64 * per_symbol * 1.6) as usize + 24;
         let last = arrivals(model, first_lost, pace.last_gap_s, count_max.min(pace.last_max));
         let more = arrivals(model, first_lost, pace.gap_s, count_max);
@@ -75,12 +80,13 @@ impl RoundArrivals {
     }
 }
 
-/// Stakes for which there are tables; of others the next one above serves.
+/// Tabulated stakes, in messages. Other stakes use the next larger table.
 const STAKES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40];
 
 impl Rounds {
-    /// The cheapest policy where a lost message costs as much as `price` datagrams, for `rounds` at most. One message of many symbols has
-    /// deficits up to `deficit_max`; of several, which have one symbol each, as many are at stake as are missing.
+    /// Computes the cheapest decisions for a lost message that costs as much as `price` datagrams, with at most
+    /// `rounds` rounds left. With `is_one`, the unit is one message of several symbols, and deficits go up to
+    /// `deficit_max`. Otherwise messages have one symbol each, and the largest deficit equals the stake.
     pub(super) fn new(arrived: &RoundArrivals, is_one: bool, price: f64, rounds: usize, deficit_max: usize) -> Self {
         if is_one {
             return Self(vec![OfStake::new(arrived, 1, price, rounds, deficit_max)]);
@@ -94,13 +100,14 @@ impl Rounds {
         self.0.iter().find(|of| of.stake >= stake).or_else(|| self.0.last())
     }
 
-    /// Number of symbols to send if `deficit` are missing, without which `stake` messages are lost, and `left` rounds can be sent, with
-    /// this one.
+    /// Returns the number of symbols to send now. `left` rounds remain, including this one; `deficit` symbols are
+    /// missing; `stake` messages are lost unless they are replaced.
     pub(crate) fn symbols(&self, left: usize, deficit: usize, stake: usize) -> usize {
         self.of(stake).map_or(0, |of| of.symbols(left, deficit))
     }
 
-    /// Outcome of a deficit with which `left` rounds can still be sent.
+    /// Returns the expected outcome if `left` rounds remain, `deficit` symbols are missing and `stake` messages depend
+    /// on them.
     pub(super) fn outcome(&self, left: usize, deficit: usize, stake: usize) -> Outcome {
         self.of(stake).map_or_else(Outcome::default, |of| of.outcome(left, deficit))
     }
@@ -144,7 +151,7 @@ impl OfStake {
     }
 }
 
-/// The best count of symbols for a deficit, and what comes of it.
+/// Returns the cheapest number of symbols for a deficit, with its expected outcome.
 fn best(arrivals: &[Vec<f64>], later: &[Outcome], deficit: usize, price: f64) -> (usize, Outcome) {
     let nothing = later.get(deficit - 1).copied().unwrap_or_default();
     let mut best = (0, nothing);
@@ -159,7 +166,8 @@ fn best(arrivals: &[Vec<f64>], later: &[Outcome], deficit: usize, price: f64) ->
         if outcome.price(price) < best.1.price(price) {
             (best, worse) = ((count, outcome), 0);
         } else if count > deficit {
-            // The sum has one minimum: below the deficit all is lost or late, above it each symbol helps less than the one before.
+            // The cost has a single minimum. Below the deficit all symbols are useless or late; above it each further
+            // symbol helps less than the one before.
             worse += 1;
             if worse > 3 {
                 break;
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_last_round_sends_as_many_as_their_price_is_worth() {
-        // Of one missing symbol the n-th copy saves 0.8 · 0.2^(n − 1) of a message.
+        // With one symbol missing, the n-th copy saves 0.8 · 0.2^(n − 1) of a message.
         for (price, copies) in [(1.0, 0), (2.0, 1), (10.0, 2), (1_000.0, 5)] {
             assert_eq!(rounds(false, price).symbols(1, 1, 1), copies, "{price}");
         }

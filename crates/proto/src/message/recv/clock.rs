@@ -1,22 +1,23 @@
-//! Age of a message when one of its datagrams arrives, without a common clock (`spec/protocol.md` \[message-7\]).
+//! Excess one-way delay of message datagrams, which gives a message's age without a common clock (`spec/protocol.md`
+//! \[message-7\]).
 
 use dfcp_time::Time;
 
 use crate::limits::QUEUE_DELAY_MAX;
 use crate::path::least_delay::LeastDelay;
 
-/// Delays of a peer's datagrams above the least one lately, by the peer's clock and ours.
+/// One-way delays of the peer's datagrams, relative to the recent minimum.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DelayClock(LeastDelay);
 
 impl DelayClock {
-    /// A datagram has come that left when the peer's clock showed `clock_us`. By how much it was slower than the fastest lately, in
-    /// microseconds.
+    /// Records the arrival of a datagram that left at `clock_us` of the peer's clock, µs. Returns the excess of its
+    /// delay over the recent minimum, µs.
     pub(super) fn on_datagram(&mut self, now: Time, clock_us: u32) -> u32 {
         let above_us = self.0.observe(now, ((now.as_ns() / 1_000) as u32).wrapping_sub(clock_us));
         let excess_us = self.0.excess_us(above_us);
         if u128::from(excess_us) > QUEUE_DELAY_MAX.as_micros() {
-            // No queue is that long: the clock was set.
+            // No queue is that long: one of the clocks was set.
             *self = Self::default();
             return self.on_datagram(now, clock_us);
         }

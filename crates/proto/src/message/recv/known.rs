@@ -1,7 +1,7 @@
-//! Rows of known messages, which their neighbours may need (`spec/protocol.md` \[message-5\]).
+//! Rows of complete messages, which help to decode their neighbours (`spec/protocol.md` \[message-5\]).
 //!
-//! They lie one behind the other in pages, in the order of arrival, each without its zeros at the end. A page is paid for as a whole, and is
-//! let go of as a whole: one allocation serves a few messages or some hundreds, and nothing is kept for each of them except its row.
+//! Rows are stored in pages in the order of arrival, without the zeros at their ends. Pages are charged and freed as a
+//! whole: one allocation serves a few messages or some hundreds. Nothing except its row is kept for each message.
 
 use std::collections::VecDeque;
 
@@ -11,29 +11,30 @@ use crate::limits::MESSAGE_PAGE_BYTES;
 use crate::message::rows::{RowHead, row_bytes};
 use crate::shared::room::Room;
 
-/// Bytes which a page takes besides its rows: its place in the queue, which may have four times as many places, and the allocator's.
+/// Memory overhead of a page, bytes: its entry in the queue, whose capacity may be four times its length, and the
+/// allocator's header.
 const PAGE_OVERHEAD_BYTES: usize = 4 * size_of::<Page>() + 32;
 
 /// Position of a message's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Pages are numbered modulo 2¹⁶. A message becomes known once, and each page has room for several: among the ids that are remembered
-    /// no number stands for two pages.
+    /// Page number modulo 2¹⁶. It is unambiguous for all remembered ids, because each page holds several messages and
+    /// each message is stored at most once.
     page: u16,
     offset: u16,
 }
 
 impl Place {
-    /// Of a message whose row is not kept: no row begins there.
+    /// Position of a row that is not stored. No row begins there.
     pub(super) const NONE: Self = Self { page: 0, offset: u16::MAX };
 }
 
 #[derive(Debug)]
 struct Page {
     rows: Vec<u8>,
-    /// All of its messages are over then.
+    /// Expiry of its last message.
     until: Time,
-    /// The highest id in it.
+    /// Highest message id in the page.
     last_id: u32,
 }
 
@@ -43,29 +44,29 @@ impl Page {
     }
 }
 
-/// Rows of known messages.
+/// Rows of complete messages, in pages.
 #[derive(Debug)]
 pub(super) struct KnownRows {
     proofs: bool,
     pages: VecDeque<Page>,
-    /// The number of the first page.
+    /// Number of the oldest page, modulo 2¹⁶.
     first: u16,
 }
 
 impl KnownRows {
-    /// The charge for a page.
+    /// Memory charged per page, bytes.
     pub(super) const PAGE_COST_BYTES: usize = MESSAGE_PAGE_BYTES + PAGE_OVERHEAD_BYTES;
 
     pub(super) const fn new(proofs: bool) -> Self {
         Self { proofs, pages: VecDeque::new(), first: 0 }
     }
 
-    /// True if the row of a message of as many bytes has no room in the newest page.
+    /// Returns true if the row of a message of `length_bytes` bytes does not fit into the newest page.
     pub(super) fn needs_page(&self, length_bytes: usize) -> bool {
         !self.pages.back().is_some_and(|page| page.has_room(row_bytes(length_bytes, self.proofs)))
     }
 
-    /// Keeps the row of a message until `until`, in a new page if it needs one. A row that no page has room for is not kept.
+    /// Stores a row until `until`, in a new page if necessary. Returns [`Place::NONE`] if the row exceeds a page.
     pub(super) fn push(&mut self, id: u32, head: RowHead, message: &[u8], secret: u32, until: Time) -> Place {
         let bytes = row_bytes(message.len(), self.proofs);
         if self.needs_page(message.len()) {
@@ -82,7 +83,7 @@ impl KnownRows {
         Place { page: number, offset: offset as u16 }
     }
 
-    /// The row at a place, without the zeros behind it, if it is still kept.
+    /// Returns the row at a position, without padding. `None` if its page has been freed.
     pub(super) fn get(&self, place: Place) -> Option<&[u8]> {
         let page = self.pages.get(usize::from(place.page.wrapping_sub(self.first)))?;
         let row = page.rows.get(usize::from(place.offset)..)?;
@@ -90,12 +91,13 @@ impl KnownRows {
         row.get(..row_bytes(head.length_bytes as usize, self.proofs))
     }
 
-    /// True if the oldest page is of no use any more: its messages are over, or below `first_id`, the oldest id that is remembered.
+    /// Returns true if all messages of the oldest page have expired, or are older than `first_id`, the oldest
+    /// remembered id.
     pub(super) fn is_first_page_over(&self, now: Time, first_id: u64) -> bool {
         self.pages.front().is_some_and(|page| page.until < now || u64::from(page.last_id) < first_id)
     }
 
-    /// Lets go of the oldest page; `false` if there is none.
+    /// Frees the oldest page. Returns false if there is none.
     pub(super) fn pop_page(&mut self) -> bool {
         let is_gone = self.pages.pop_front().is_some();
         self.pages.give_back();

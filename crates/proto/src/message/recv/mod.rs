@@ -1,13 +1,14 @@
-//! Receiving side of messages (`spec/protocol.md` §3.2): each is delivered once and in time, or not at all.
+//! Receiving side of messages (`spec/protocol.md` §3.2): each message is delivered once and in time, or never.
 //!
-//! * [`clock`]: the age of a message when a datagram of it arrives.
-//! * [`states`]: the state of each id, and the records of reports.
-//! * [`store`]: data kept for decoding, within its limits: messages of which too few symbols have come ([`partial`]), messages which are
-//!   coded together ([`group`]), both by their ids ([`pending`]), and rows of known messages ([`known`]).
-//! * [`unread`]: messages that wait for the application.
+//! * [`clock`]: excess delay of datagrams, from which the age of a message follows.
+//! * [`states`]: state of each message id, and the records of reports.
+//! * [`store`]: bounded memory for decoding: incomplete messages ([`partial`]) and groups of messages coded together
+//!   ([`group`]), both indexed by id ([`pending`]), and rows of complete messages ([`known`]).
+//! * [`unread`]: delivered messages that the application has not read.
 //!
-//! The states of ids are part of the session's reserve; the memory of all else is charged to the session. The cost of a datagram does not
-//! grow with anything that a peer has filled, except with the logarithm of the incomplete messages.
+//! The states of ids are part of the session's memory reserve. All other memory is charged to the session. The cost of
+//! a datagram does not depend on the amount of stored data, except for the logarithm of the number of incomplete
+//! messages.
 
 mod clock;
 mod group;
@@ -38,17 +39,18 @@ use crate::proof::SECRET_BYTES;
 use crate::stats::ReceivedMessages;
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// Symbols of a message are kept this long after its lifetime, so that it counts as late and not as lost.
+/// Symbols of a message are kept this long after its deadline, so that a message completed then counts as late instead
+/// of lost.
 const GRACE: Duration = Duration::from_millis(100);
-/// Time for which symbols of a reliable message are kept after its newest one.
+/// Symbols of a reliable message are kept this long after the last one arrived.
 const RELIABLE: Duration = Duration::from_secs(600);
 
-/// The receiving side of a session's messages.
+/// Receiving side of a session's messages.
 #[derive(Debug)]
 pub(crate) struct RecvMessages {
     kernel: Kernel,
     proofs: bool,
-    /// The most bytes of a stream's symbol.
+    /// Largest stream symbol of the session, bytes.
     symbol_size: usize,
     clock: DelayClock,
     states: States,
@@ -58,17 +60,17 @@ pub(crate) struct RecvMessages {
     stats: ReceivedMessages,
 }
 
-/// Times of a message, or of the first of several, as its datagram at hand tells them.
+/// Times of an arriving datagram. They give the age of its message, or of the first message of its group.
 #[derive(Clone, Copy)]
 struct Arrival {
     now: Time,
     clock_us: u32,
-    /// Excess of the datagram's delay over the least lately, microseconds.
+    /// Excess of the datagram's one-way delay over the recent minimum, µs.
     excess_us: u32,
 }
 
 impl Arrival {
-    /// Age of the message with this head, less the least delay of the path, microseconds.
+    /// Returns the age of the message with this head, less the path's minimum delay, µs.
     fn age_us(self, head: RowHead) -> u32 {
         self.clock_us.wrapping_sub(head.created_us).saturating_add(self.excess_us)
     }
@@ -77,7 +79,7 @@ impl Arrival {
         head.lifetime_us != Message::LIFETIME_UNLIMITED && self.age_us(head) > head.lifetime_us
     }
 
-    /// Time from which nothing of the message is of use any more, even to count it.
+    /// Returns the time after which the message's symbols are discarded.
     fn until(self, head: RowHead) -> Time {
         if head.lifetime_us == Message::LIFETIME_UNLIMITED {
             return self.now + RELIABLE;
@@ -88,7 +90,7 @@ impl Arrival {
 }
 
 impl RecvMessages {
-    /// `symbol_size` is the session's.
+    /// Creates the receiving side. `symbol_size` is the session's largest stream symbol, bytes.
     pub(crate) fn new(kernel: Kernel, proofs: bool, symbol_size: usize) -> Self {
         Self {
             kernel,
@@ -103,7 +105,7 @@ impl RecvMessages {
         }
     }
 
-    /// The next message which has come in time, oldest arrival first.
+    /// Returns the next delivered message, in order of arrival.
     pub(crate) fn read(&mut self, memory: &mut ReceiveMemory) -> Option<ReceivedMessage> {
         self.unread.pop(memory)
     }
@@ -117,10 +119,11 @@ impl RecvMessages {
         ReceivedMessages { lost: self.states.begun().saturating_sub(gone), ..self.stats }
     }
 
-    /// Takes in a symbol, which came in the datagram numbered `number`.
+    /// Takes in a symbol that arrived in datagram `number`.
     ///
     /// # Errors
-    /// It has no place: its message is too old to be remembered, or it is not what its own segment says.
+    /// The symbol is dropped: its message is too old to be remembered, the segment is inconsistent, or there is no
+    /// memory.
     pub(crate) fn push(
         &mut self,
         now: Time,
@@ -129,7 +132,7 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
-        // Each message takes a datagram at least, so that ids are never ahead of numbers ([message-3]).
+        // Each message takes at least one datagram, so that no id can exceed the datagram's number ([message-3]).
         let last = match segment.coverage {
             Coverage::One(_) => segment.id,
             Coverage::Several(group) => segment.id.saturating_add(u32::from(group.count) - 1),
@@ -155,7 +158,7 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
-        // [message-2]
+        // Symbol sizes follow from [message-2].
         let k = u32::from(info.k);
         let data_bytes = info.length_bytes.div_ceil(k) as usize;
         if data_bytes > symbol_bytes_max(self.symbol_size) || payload.len() != data_bytes + self.secret_bytes() {
@@ -182,7 +185,7 @@ impl RecvMessages {
         self.push_partial(arrival, segment.id, segment.esi, (head, shape), payload, memory)
     }
 
-    /// A message of one symbol, with its secret, of a repair symbol.
+    /// Decodes a message of one symbol, with its secret, from a repair symbol.
     fn only_symbol(&self, esi: u32, payload: &[u8]) -> Option<Vec<u8>> {
         if payload.is_empty() {
             return Some(Vec::new());
@@ -220,7 +223,7 @@ impl RecvMessages {
         self.store.take_partial(id, memory);
         let is_taken = self.deliver(arrival, id, head, message, proof, memory);
         if is_taken.is_err() {
-            // The symbols that had come of it are gone.
+            // The decoder with all earlier symbols has been freed.
             self.states.set(id, State::Empty);
         }
         is_taken
@@ -246,13 +249,13 @@ impl RecvMessages {
         }
         let is_new = !self.store.groups.get(first).is_some_and(|group| group.is(first, count, payload.len()));
         if is_new {
-            // Its symbols tell the age of the first message, and end with its time.
+            // Repair symbols carry the age of the group's first message, and expire with it.
             self.store.begin_group((first, count), payload.len(), arrival.until(head(segment, 0)), memory)?;
         }
         let Some(group) = self.store.groups.get_mut(first) else { return Err(Dropped::Unexpected) };
         let mut is_complete = group.push(segment.esi, payload);
         if is_new && !is_complete {
-            // Its messages that are known by now. Others are added as they become known.
+            // Add the messages of the group that are known already. Later ones are added when they complete.
             let (states, known) = (&self.states, &self.store.known);
             is_complete = ids.any(|id| {
                 let row = states.place(id).and_then(|place| known.get(place));
@@ -265,7 +268,7 @@ impl RecvMessages {
         Ok(())
     }
 
-    /// A message of one symbol is here: `bytes` are the message and its secret.
+    /// Delivers a message of one symbol. `bytes` is the message followed by its secret.
     fn complete_one(
         &mut self,
         arrival: Arrival,
@@ -294,18 +297,18 @@ impl RecvMessages {
         Ok(())
     }
 
-    /// All messages of a group are known.
+    /// Delivers the missing messages of a group that has been decoded.
     fn complete_group(&mut self, arrival: Arrival, first: u32, memory: &mut ReceiveMemory) {
         let Some(group) = self.store.take_group(first, memory) else { return };
         for (id, head, message, secret) in group.messages(self.proofs) {
             if matches!(self.states.get(id), Some(State::Empty)) {
-                // Without memory it is as if nothing had come of it: it is sent again.
+                // Without memory the message counts as not received, so that the sender repairs it.
                 let _no_memory = self.deliver(arrival, id, head, message.to_vec(), secret, memory);
             }
         }
     }
 
-    /// All of a message is here.
+    /// Delivers a complete message if it is in time, and records its state.
     fn deliver(
         &mut self,
         arrival: Arrival,
@@ -331,7 +334,7 @@ impl RecvMessages {
         Ok(())
     }
 
-    /// Lets go of what is of no use any more.
+    /// Frees stored data that is useless by now.
     pub(crate) fn forget(&mut self, now: Time, memory: &mut ReceiveMemory) {
         self.store.forget(now, self.states.first(), memory);
     }
@@ -340,14 +343,14 @@ impl RecvMessages {
         if self.proofs { SECRET_BYTES } else { 0 }
     }
 
-    // ---- what the peer is told ----
+    // ---- reports ----
 
-    /// True if reports owe the peer news of messages, even if nothing arrives.
+    /// Returns true if reports have news of messages, even if no further datagram arrives.
     pub(crate) fn owes_news(&self) -> bool {
         self.states.is_owing()
     }
 
-    /// Writes a report's record, into `room` bytes at most.
+    /// Writes the messages record of a report, in at most `room` bytes.
     pub(crate) fn write_record(&mut self, writer: &mut ReportWriter<'_>, room: usize) {
         let partial = &self.store.partial;
         self.states.write(writer, room, |id| {

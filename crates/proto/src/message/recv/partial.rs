@@ -1,4 +1,4 @@
-//! A message of which too few symbols have come.
+//! Incomplete message: its symbols so far, and the decoder.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
@@ -7,25 +7,25 @@ use dfcp_wire::MESSAGE_SYMBOLS_MAX;
 use crate::proof::{Layout, SECRET_BYTES};
 use crate::stream::recv::slot;
 
-/// Symbols of it that have come.
+/// Symbols received of one message.
 pub(super) struct Partial {
     layout: Layout,
     decoder: Decoder,
-    /// A bit for each symbol that has come, as reports have them, up to the last one's byte.
+    /// Bitmap of received symbols in the format of reports, up to the byte of the last symbol.
     bits: Vec<u8>,
-    /// XOR of the secrets of these.
+    /// XOR of the secrets of the received symbols.
     secrets: u32,
 }
 
 impl Partial {
-    /// One of this shape. `None` if it cannot be coded.
+    /// Returns an empty message of this shape; `None` if the code does not permit the shape.
     pub(super) fn new(kernel: Kernel, shape: BlockShape, proofs: bool) -> Option<Self> {
         let layout = Layout::new(shape, proofs);
         let decoder = Decoder::new(kernel, layout.coded().ok()?);
         Some(Self { layout, decoder, bits: Vec::new(), secrets: 0 })
     }
 
-    /// The most that one of this shape owns.
+    /// Returns the most memory that a message of this shape allocates, bytes.
     pub(super) fn bytes_max(shape: BlockShape, proofs: bool) -> usize {
         let symbol_size = Layout::new(shape, proofs).symbol_size();
         slot::open_bytes(shape.k(), symbol_size) as usize + MESSAGE_SYMBOLS_MAX as usize / 8
@@ -43,7 +43,7 @@ impl Partial {
         self.secrets
     }
 
-    /// Takes in a symbol, which has the right length; `false` if it was there before.
+    /// Adds a symbol, whose length the caller has checked. Returns false if the symbol is a duplicate or useless.
     pub(super) fn push(&mut self, esi: u32, symbol: &[u8]) -> bool {
         let (byte, bit) = (esi as usize / 8, 0x80 >> (esi % 8));
         if self.bits.len() <= byte {
@@ -63,7 +63,7 @@ impl Partial {
         true
     }
 
-    /// The message and its proof, if it is complete; only once.
+    /// Returns the decoded message and its proof, once. `None` before the message is complete.
     pub(super) fn take(&mut self) -> Option<(Vec<u8>, u32)> {
         let rows = self.decoder.take_block()?;
         let proof = self.layout.proof(&rows);

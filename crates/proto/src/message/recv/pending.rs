@@ -1,10 +1,10 @@
-//! Incomplete messages or groups, by id, until their time is over.
+//! Incomplete messages or groups, indexed by id and by expiry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dfcp_time::Time;
 
-/// Things by their ids. All that is asked of them takes a time that grows with the logarithm of their number.
+/// Entries by id, each with an expiry. All operations take logarithmic time.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     entries: BTreeMap<u32, Entry<T>>,
@@ -18,7 +18,7 @@ struct Entry<T> {
 }
 
 impl<T> Pending<T> {
-    /// Bytes that each takes besides what it owns: itself, and its places in both trees, whose nodes are filled to five elevenths at least.
+    /// Memory overhead per entry, bytes: the value itself, and its nodes in both B-trees, which are at least 5/11 full.
     pub(super) const ENTRY_BYTES: usize = size_of::<T>() + 128;
 
     pub(super) const fn new() -> Self {
@@ -37,19 +37,19 @@ impl<T> Pending<T> {
         self.entries.get_mut(&id).map(|entry| &mut *entry.it)
     }
 
-    /// The one with the highest id up to this one.
+    /// Returns the entry with the highest id up to `id`.
     pub(super) fn up_to(&mut self, id: u32) -> Option<(u32, &mut T)> {
         self.entries.range_mut(..=id).next_back().map(|(&id, entry)| (id, &mut *entry.it))
     }
 
-    /// Takes one in, of an id of which there is none.
+    /// Adds an entry. There must be none with this id.
     pub(super) fn insert(&mut self, id: u32, until: Time, it: T) {
         self.by_time.insert((until, id));
         let before = self.entries.insert(id, Entry { until, it: Box::new(it) });
         debug_assert!(before.is_none(), "the time of the one before stays");
     }
 
-    /// It ends then.
+    /// Changes the expiry of an entry.
     pub(super) fn set_until(&mut self, id: u32, until: Time) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         self.by_time.remove(&(entry.until, id));
@@ -63,14 +63,14 @@ impl<T> Pending<T> {
         Some(*entry.it)
     }
 
-    /// One whose time is over, or whose id is below `first_id`.
+    /// Returns the id of an entry that has expired, or that is older than `first_id`.
     pub(super) fn over(&self, now: Time, first_id: u64) -> Option<u32> {
         let is_too_old = |id: &u32| u64::from(*id) < first_id;
         let too_old = self.entries.first_key_value().map(|(id, _)| *id).filter(is_too_old);
         too_old.or_else(|| self.first_to_end().filter(|(until, _)| *until < now).map(|(_, id)| id))
     }
 
-    /// The one that ends first, and when.
+    /// Returns the expiry and id of the entry that expires first.
     pub(super) fn first_to_end(&self) -> Option<(Time, u32)> {
         self.by_time.first().copied()
     }

@@ -1,4 +1,4 @@
-//! State of each message by its id, and its part of reports (`spec/protocol.md` \[message-8\], \[message-9\]).
+//! State of each message id, and the messages record of reports (`spec/protocol.md` \[message-8\], \[message-9\]).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,51 +8,51 @@ use dfcp_wire::feedback::{MessageRun, ReportWriter, SymbolSet};
 use super::known::Place;
 use crate::limits::MESSAGE_IDS_MAX;
 
-/// Each change is told in this number of reports.
+/// Number of reports that state each change of a message's state, in case reports are lost.
 const TELLINGS: u8 = 3;
-/// The most that the symbols of one message take in a report.
+/// Largest size of a partial message's symbol set in a report, bytes.
 const SYMBOLS_BYTES_MAX: usize = 1 + dfcp_wire::MESSAGE_SYMBOLS_MAX as usize / 8;
-/// In a mark, one more report that is owed.
+/// Unit of the report counter in the upper bits of a mark. The lower two bits hold the state.
 const OWED: u8 = 4;
-/// Marks which are looked at together.
+/// Number of marks that are compared together, for vectorisation.
 const MARKS_TOGETHER: usize = 64;
 
-/// Progress of a message.
+/// Reception state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing.
+    /// No symbol has arrived.
     Empty,
-    /// Symbols, and too few.
+    /// Some symbols have arrived, but too few to decode the message.
     Partial,
-    /// All of it, with this proof.
+    /// The message is complete. `proof` is the XOR of its source symbols' secrets.
     Complete { proof: u32 },
 }
 
-/// Bytes that the states of all ids take, with proofs or without. They are part of a session's reserve: without them nobody would know what
-/// may still come of a message, which its sender repairs for as long as [`MESSAGE_IDS_MAX`] permits.
+/// Returns the memory that the states of all ids take, bytes. It is part of the session's reserve: without these states
+/// the receiver could not tell which messages its peer still repairs, up to [`MESSAGE_IDS_MAX`] ids back.
 pub(crate) const fn reserve_bytes(has_proofs: bool) -> usize {
     MESSAGE_IDS_MAX * (size_of::<u8>() + size_of::<Place>() + if has_proofs { size_of::<u32>() } else { 0 })
 }
 
-/// The states of the newest [`MESSAGE_IDS_MAX`] ids. Each takes as few bytes as it needs, as a peer has room made for all of them by a single
-/// datagram.
+/// States of the newest [`MESSAGE_IDS_MAX`] ids. They are compact, because a single datagram with a high id allocates
+/// all of them.
 #[derive(Debug)]
 pub(super) struct States {
-    /// The id of the first mark; ids below are forgotten.
+    /// Id of the first entry of `marks`. Lower ids are forgotten.
     first: u64,
-    /// Of each id its state, in the lower two bits, and in how many reports it is still to be told.
+    /// State of each id in the lower two bits; above them the number of reports that must still include the id.
     marks: VecDeque<u8>,
-    /// Of each id the proof, if there are proofs.
+    /// Proof of each id. Empty without proofs.
     proofs: VecDeque<u32>,
-    /// Of each id where its row is kept.
+    /// Position of each id's stored row.
     places: VecDeque<Place>,
     has_proofs: bool,
-    /// No mark before this place owes anything.
+    /// Index before which no mark has pending reports.
     owing_from: usize,
     is_owing: bool,
 }
 
-/// Symbols of a message that have come, for a report.
+/// Received symbols of a message, for a report.
 pub(super) struct Named<'a> {
     pub(super) bits: &'a [u8],
     /// XOR of the secrets of these symbols.
@@ -72,7 +72,7 @@ impl States {
         }
     }
 
-    /// Remembers this id and those below it, [`MESSAGE_IDS_MAX`] in all.
+    /// Extends the remembered ids up to `id`. Forgets old ones so that at most [`MESSAGE_IDS_MAX`] remain.
     pub(super) fn reach(&mut self, id: u32) {
         let end = u64::from(id) + 1;
         if end <= self.begun() {
@@ -94,7 +94,8 @@ impl States {
         }
     }
 
-    /// Makes room for as many ids. No queue takes more than the reserve has for it, and none is moved for each id.
+    /// Reserves capacity for `ids` ids. Capacity doubles, to avoid a move per id, but never exceeds the session's
+    /// reserve.
     fn make_room(&mut self, ids: usize) {
         if self.marks.capacity() < ids {
             let more = ids.next_power_of_two().min(MESSAGE_IDS_MAX) - self.marks.len();
@@ -104,7 +105,7 @@ impl States {
         }
     }
 
-    /// The oldest id that is remembered.
+    /// Returns the oldest remembered id.
     pub(super) const fn first(&self) -> u64 {
         self.first
     }
@@ -114,7 +115,7 @@ impl States {
         (at < self.marks.len()).then_some(at)
     }
 
-    /// The state of a message; `None` if it is not remembered.
+    /// Returns the state of a message; `None` if its id is forgotten or not yet known.
     pub(super) fn get(&self, id: u32) -> Option<State> {
         Some(self.state(self.at(id)?))
     }
@@ -127,12 +128,12 @@ impl States {
         }
     }
 
-    /// Ids that the peer has begun, as far as is known.
+    /// Returns the number of ids that the peer is known to have begun.
     pub(super) fn begun(&self) -> u64 {
         self.first + self.marks.len() as u64
     }
 
-    /// The message has this state now.
+    /// Sets the state of a message, and schedules it for the next reports.
     pub(super) fn set(&mut self, id: u32, state: State) {
         let Some(at) = self.at(id) else { return };
         let (kind, proof) = match state {
@@ -154,7 +155,8 @@ impl States {
         self.is_owing = true;
     }
 
-    /// The peer does not know that this message is complete: it is told again, unless it is being told (\[message-15\]).
+    /// Reports the message again, unless reports of it are pending: the peer repeats symbols, so that it seems to have
+    /// missed the reports (\[message-15\]).
     pub(super) fn tell_again(&mut self, id: u32) {
         let Some(at) = self.at(id) else { return };
         if let Some(&kind) = self.marks.get(at).filter(|mark| **mark < OWED) {
@@ -162,7 +164,7 @@ impl States {
         }
     }
 
-    /// Its row is kept there.
+    /// Sets the position of the message's row.
     pub(super) fn set_place(&mut self, id: u32, place: Place) {
         if let Some(at) = self.at(id)
             && let Some(entry) = self.places.get_mut(at)
@@ -171,18 +173,18 @@ impl States {
         }
     }
 
-    /// Position of its row, as it was when it became known.
+    /// Returns the position at which the message's row was stored. The row may be gone by now.
     pub(super) fn place(&self, id: u32) -> Option<Place> {
         self.places.get(self.at(id)?).copied()
     }
 
-    /// True if a report has something to tell.
+    /// Returns true if a report is pending.
     pub(super) fn is_owing(&self) -> bool {
         self.is_owing
     }
 
-    /// Writes a report's record, of the messages from the oldest to the newest which has news, as far as it fits into `room` bytes;
-    /// `named` says what has come of one of which too little has.
+    /// Writes a report's record, of the messages from the oldest to the newest with pending reports, as far as `room`
+    /// bytes permit. `named` returns the received symbols of a partial message.
     pub(super) fn write<'a>(
         &mut self,
         writer: &mut ReportWriter<'_>,
@@ -199,11 +201,11 @@ impl States {
                 State::Empty => (MessageRun::Empty(1), 0),
                 State::Partial => {
                     let named = named(id).and_then(|named| Some((SymbolSet::new(named.bits)?, named.proof)));
-                    // A message that was given up is told as empty.
+                    // A partial message whose symbols were discarded is reported as empty.
                     named.map_or((MessageRun::Empty(1), 0), |(set, proof)| (MessageRun::Partial(set), proof))
                 }
             };
-            // Runs are merged, so that this is more than they take.
+            // An upper bound, because adjacent runs are merged.
             let bytes = if let MessageRun::Partial(_) = run { SYMBOLS_BYTES_MAX } else { 1 };
             if bytes > left || !record.push(run) {
                 break;
@@ -217,7 +219,7 @@ impl States {
         record.finish(proof);
     }
 
-    /// Places of the marks that owe something, from the first to the last.
+    /// Returns the range of indices from the first to the last mark with a pending report.
     fn owing(&mut self) -> Option<Range<usize>> {
         if !self.is_owing {
             return None;
@@ -232,8 +234,8 @@ impl States {
     }
 }
 
-/// The first mark from place `from` on of which this is true. Marks are looked at in groups, which takes a few microseconds for all that
-/// there can be.
+/// Returns the index of the first mark at or after `from` that satisfies `is`. Marks are tested in groups: a few
+/// microseconds suffice for all ids.
 fn first_where(marks: &VecDeque<u8>, from: usize, is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
     let (front, back) = marks.as_slices();
     let in_front = front.get(from..).and_then(|rest| Some(from + first_in(rest, is)?));
@@ -249,7 +251,7 @@ fn first_in(marks: &[u8], is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
     Some(at + marks[at..].iter().position(is)?)
 }
 
-/// The last mark of which this is true.
+/// Returns the index of the last mark that satisfies `is`.
 fn last_where(marks: &VecDeque<u8>, is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
     let (front, back) = marks.as_slices();
     last_in(back, is).map(|at| front.len() + at).or_else(|| last_in(front, is))
@@ -262,7 +264,7 @@ fn last_in(marks: &[u8], is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
     marks[..end].iter().rposition(is)
 }
 
-/// True if it is true of any of them: without a branch for each, so that they are compared together.
+/// Returns true if any mark satisfies `is`. The loop has no branch per mark, so that it can be vectorised.
 fn has(marks: &[u8], is: impl Fn(&u8) -> bool) -> bool {
     marks.iter().fold(false, |any, mark| any | is(mark))
 }

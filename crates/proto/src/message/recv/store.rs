@@ -1,4 +1,4 @@
-//! Messages that are not complete, and known ones that these may need, within their limits (`spec/protocol.md`
+//! Bounded store of incomplete messages, and of complete ones that help to decode these (`spec/protocol.md`
 //! \[message-6\]).
 
 use dfcp_fountain::kernel::Kernel;
@@ -13,13 +13,13 @@ use crate::error::Dropped;
 use crate::limits::{MESSAGE_GROUPS_HELD_MAX, MESSAGES_HELD_BYTES_MAX, MESSAGES_PARTIAL_MAX};
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// All that is kept. It is paid for before it is allocated.
+/// Data kept for decoding. Memory is charged before it is allocated.
 #[derive(Debug)]
 pub(super) struct Store {
     kernel: Kernel,
     proofs: bool,
     pub(super) partial: Pending<Partial>,
-    /// By their first message. No two of them have a message in common.
+    /// Groups by the id of their first message. Groups do not overlap.
     pub(super) groups: Pending<Group>,
     pub(super) known: KnownRows,
     held_bytes: usize,
@@ -36,12 +36,12 @@ impl Store {
         self.held_bytes
     }
 
-    // ---- what is taken in ----
+    // ---- insertion ----
 
-    /// Makes a place for a message of which too little has come.
+    /// Creates the entry of an incomplete message.
     ///
     /// # Errors
-    /// There is no memory, or no message has this shape.
+    /// There is no memory, or the code does not permit the shape.
     pub(super) fn begin_partial(
         &mut self,
         id: u32,
@@ -62,10 +62,11 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a place for a group of the `count` messages from `first` on.
+    /// Creates a group of `count` messages from id `first` on.
     ///
     /// # Errors
-    /// There is no memory, no group has rows of this length, or another one has some of these messages (\[message-5\]).
+    /// There is no memory, the code does not permit rows of this length, or another group has one of these messages
+    /// (\[message-5\]).
     pub(super) fn begin_group(
         &mut self,
         (first, count): (u32, u16),
@@ -90,13 +91,15 @@ impl Store {
         Ok(())
     }
 
-    /// Pays for the row of a message of as many bytes, if that takes anything; `false` if there is no memory.
+    /// Charges a new page if the row of a message of `length_bytes` bytes needs one. Returns false if there is no
+    /// memory.
     pub(super) fn pay_for_row(&mut self, length_bytes: usize, memory: &mut ReceiveMemory) -> bool {
         !self.known.needs_page(length_bytes) || self.hold(KnownRows::PAGE_COST_BYTES, memory)
     }
 
-    /// Takes room, of what is there if need be; `false` if there is none. Known messages, which may only help, make room also where the
-    /// endpoint has no memory for more.
+    /// Charges `bytes`, and frees old data if necessary. Returns false if there is no memory. If the store's own limit
+    /// is reached, any data may be freed. If the endpoint is out of memory, only rows of complete messages are, because
+    /// they merely help decoding.
     fn hold(&mut self, bytes: usize, memory: &mut ReceiveMemory) -> bool {
         if bytes > MESSAGES_HELD_BYTES_MAX {
             return false;
@@ -115,9 +118,9 @@ impl Store {
         }
     }
 
-    // ---- what goes ----
+    // ---- removal ----
 
-    /// Lets go of what is of no use any more: its time is over, or it is below `first_id`, the oldest id that is remembered.
+    /// Frees data that is useless: expired, or of ids below `first_id`, the oldest remembered id.
     pub(super) fn forget(&mut self, now: Time, first_id: u64, memory: &mut ReceiveMemory) {
         while self.known.is_first_page_over(now, first_id) {
             self.forget_page(memory);
@@ -130,21 +133,21 @@ impl Store {
         }
     }
 
-    /// Takes a group out, which is paid for no longer.
+    /// Removes a group and releases its memory charge.
     pub(super) fn take_group(&mut self, first: u32, memory: &mut ReceiveMemory) -> Option<Group> {
         let group = self.groups.remove(first)?;
         self.let_go(group.held_bytes() + Pending::<Group>::ENTRY_BYTES, memory);
         Some(group)
     }
 
-    /// Takes a message out of which too little has come, or just enough.
+    /// Removes a message from the incomplete ones and releases its memory charge. It may have been completed just now.
     pub(super) fn take_partial(&mut self, id: u32, memory: &mut ReceiveMemory) -> Option<Partial> {
         let partial = self.partial.remove(id)?;
         self.let_go(Partial::bytes_max(partial.shape(), self.proofs) + Pending::<Partial>::ENTRY_BYTES, memory);
         Some(partial)
     }
 
-    /// The oldest page of known messages goes; `false` if there is none.
+    /// Frees the oldest page of complete messages' rows. Returns false if there is none.
     fn forget_page(&mut self, memory: &mut ReceiveMemory) -> bool {
         let is_gone = self.known.pop_page();
         if is_gone {
@@ -153,13 +156,13 @@ impl Store {
         is_gone
     }
 
-    /// The group that ends first goes.
+    /// Frees the group that expires first. Returns false if there is none.
     fn forget_group(&mut self, memory: &mut ReceiveMemory) -> bool {
         let first = self.groups.first_to_end();
         first.is_some_and(|(_, first)| self.take_group(first, memory).is_some())
     }
 
-    /// The message goes that ends first of those of which too little has come.
+    /// Frees the incomplete message that expires first. Returns false if there is none.
     fn forget_partial(&mut self, memory: &mut ReceiveMemory) -> bool {
         let first = self.partial.first_to_end();
         first.is_some_and(|(_, id)| self.take_partial(id, memory).is_some())

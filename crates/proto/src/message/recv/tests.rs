@@ -1,4 +1,4 @@
-//! A receiver of messages, with honest segments and with others.
+//! Tests of the receiver of messages, with honest and with forged segments.
 
 use dfcp_fountain::random_linear::Encoder;
 use dfcp_wire::feedback::{self, MessageRun, Record, Report};
@@ -26,7 +26,7 @@ impl World {
         Self { recv, memory: ReceiveMemory::new(64 << 20), number: 1 << 20 }
     }
 
-    /// A segment of a message of `length_bytes` comes at `now_us`, which left at `sent_us` and was handed over at 0.
+    /// Delivers a segment at `now_us`. Its message was handed over at 0, and the segment left at `sent_us`.
     fn push(&mut self, now_us: u64, sent_us: u32, segment: Message, payload: &[u8]) -> Result<(), Dropped> {
         let segment = Message { clock_us: sent_us, age_us: sent_us, ..segment };
         self.recv.push(Time::from_us(now_us), self.number, &segment, payload, &mut self.memory)
@@ -40,7 +40,7 @@ impl World {
         std::iter::from_fn(|| self.read()).map(|message| message.id).collect()
     }
 
-    /// Bytes that are charged, no more than the limits say.
+    /// Returns the memory charged, bytes. Asserts the limits.
     fn charged(&self) -> u64 {
         let held = self.recv.store.held_bytes();
         assert!(held <= MESSAGES_HELD_BYTES_MAX, "{held}");
@@ -77,10 +77,10 @@ fn each_is_delivered_once_whatever_comes_twice() {
 fn what_comes_after_its_lifetime_is_late_and_not_delivered() {
     let mut world = World::new();
     world.push(1_000, 0, one(0, 1, 0), &[0; 4]).unwrap();
-    // The same way takes 99.9 ms longer, and then 100.1 ms.
+    // The delay of the same path is 99.9 ms longer, and then 100.1 ms.
     world.push(100_900, 0, one(1, 1, 0), &[0; 4]).unwrap();
     world.push(101_100, 0, one(2, 1, 0), &[0; 4]).unwrap();
-    // As old when it left, and as fast as the first.
+    // As fast as the first datagram, but the message is 100.1 ms old at departure.
     world.push(101_100, 100_099, one(3, 1, 0), &[0; 4]).unwrap();
     world
         .push(500_000_000, 499_000_000, Message { lifetime_us: Message::LIFETIME_UNLIMITED, ..one(4, 1, 0) }, &[0; 4])
@@ -151,7 +151,7 @@ fn reports_name_what_has_come_three_times_with_its_proof() {
     }
 }
 
-/// The attacks of a peer that has the keys: each costs no more than the limits say.
+/// Attack by an authenticated peer: incomplete messages must stay within the memory limits.
 #[test]
 fn messages_which_nobody_finishes_take_no_more_than_is_permitted() {
     let mut world = World::new();
@@ -205,7 +205,7 @@ fn a_message_is_of_one_group_only() {
     group(104, 2, 20).unwrap();
 }
 
-/// All that may help is below the window, or over: nothing of it stays, whatever the lifetimes say.
+/// All stored rows are of expired messages, or of ids that are too old. They are freed, whatever their lifetimes.
 #[test]
 fn known_messages_go_with_their_time_and_with_the_window() {
     for (lifetime_us, later_us, later_id) in [(u32::MAX - 1, 2_000, 40_000), (100_000, 300_000, 5_001)] {
@@ -226,7 +226,7 @@ fn known_messages_go_with_their_time_and_with_the_window() {
     assert_eq!(world.recv.store.held_bytes(), 0, "also when nothing comes any more");
 }
 
-/// In plaintext, too, where a message may take nothing of its own.
+/// Also in plaintext, where an empty message has no byte at all.
 #[test]
 fn empty_messages_are_charged() {
     for proofs in [true, false] {
@@ -244,7 +244,7 @@ fn empty_messages_are_charged() {
     }
 }
 
-/// The endpoint's memory is taken by others.
+/// Other sessions hold all memory of the endpoint.
 #[test]
 fn without_memory_messages_come_one_by_one() {
     let budget = MemoryBudget::new(1 << 20);
@@ -253,7 +253,7 @@ fn without_memory_messages_come_one_by_one() {
     let mut more = MemoryReservation::open(&budget, 0).unwrap();
     while more.take(1) {}
     let mut world = World::new();
-    // A share of it, which is nothing.
+    // Use up the budget, until the share of a new reservation is zero.
     let mut rest = [0; 8].map(|_| MemoryReservation::open(&budget, 0).unwrap());
     rest.iter_mut().for_each(|rest| while rest.take(1) {});
     world.memory.charge_to(MemoryReservation::open(&budget, 0).unwrap());
@@ -270,7 +270,8 @@ fn without_memory_messages_come_one_by_one() {
     assert_eq!(world.ids(), [1_001]);
 }
 
-/// Its first symbol was lost, and its sender repairs it within its window (\[message-8\]), on whose other end what leaves last may come.
+/// The first symbol of message 0 was lost. The sender repairs it within its window (\[message-8\]), and the receiver
+/// must still know the id.
 #[test]
 fn without_memory_what_is_reliable_is_taken_behind_thousands_of_younger_ones() {
     let budget = MemoryBudget::new(0);
@@ -351,14 +352,14 @@ fn an_application_that_does_not_read_keeps_the_newest() {
 fn what_comes_late_of_a_message_that_is_given_up_is_no_harm() {
     let mut world = World::new();
     world.push(0, 0, one(0, 2, 20), &[0; 14]).unwrap();
-    // Its time is over, and what had come of it is forgotten.
+    // Message 0 has expired, and its symbol was discarded.
     world.push(1_000_000, 999_000, Message { lifetime_us: u32::MAX - 1, ..one(1, 1, 0) }, &[0; 4]).unwrap();
     assert_eq!((world.charged() > 0, world.recv.store.partial.len()), (true, 0));
     world.push(1_000_000, 0, Message { esi: 1, ..one(0, 2, 20) }, &[0; 14]).unwrap();
     assert_eq!(world.ids(), [1]);
 }
 
-/// A segment of any content in the form that decoding permits, mostly of few messages.
+/// Generates arbitrary well-formed segments, mostly of few messages, with the length of their payload.
 fn any_segment() -> impl proptest::strategy::Strategy<Value = (Message, usize)> {
     use proptest::prelude::*;
     let coverage = prop_oneof![
@@ -373,7 +374,7 @@ fn any_segment() -> impl proptest::strategy::Strategy<Value = (Message, usize)> 
         |(id, esi, coverage, (clock_us, age_us, lifetime_us), free_bytes)| {
             let segment = Message { id, esi, coverage, clock_us, age_us, lifetime_us };
             let bytes = match coverage {
-                // As long as it says more often than not.
+                // Mostly use the payload length that the segment states.
                 Coverage::One(MessageInfo { k, length_bytes }) if free_bytes % 4 > 0 => {
                     length_bytes.div_ceil(k.into()) as usize + 4
                 }
@@ -385,8 +386,8 @@ fn any_segment() -> impl proptest::strategy::Strategy<Value = (Message, usize)> 
 }
 
 proptest::proptest! {
-    /// A peer with keys may send anything. Nothing is delivered twice, everything delivered is as long as was said, and no more is held than
-    /// is permitted and paid for.
+    /// An authenticated peer may send any segment. No message is delivered twice, no message exceeds 262 144 bytes, and
+    /// memory stays within the limits and is charged.
     #[test]
     fn whatever_a_peer_sends_each_message_comes_once_and_memory_is_paid_for(
         steps in proptest::collection::vec((any_segment(), 0_u64..20_000, proptest::bool::weighted(0.1)), 1..120),

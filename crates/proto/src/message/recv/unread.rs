@@ -1,4 +1,4 @@
-//! Messages that have come in time and wait for the application.
+//! Delivered messages that the application has not read.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,22 @@ use crate::message::ReceivedMessage;
 use crate::shared::room::Room;
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// Bytes which a message takes besides its own: its place in the queue, which may have four times as many places, and the allocator's.
+/// Memory overhead of a message, bytes: its entry in the queue, whose capacity may be four times its length, and the
+/// allocator's header.
 const ENTRY_BYTES: usize = 4 * size_of::<Entry>() + 32;
 
 #[derive(Debug)]
 struct Entry {
     message: ReceivedMessage,
-    /// Bytes that were paid for it.
+    /// Memory charged for the message, bytes.
     paid_bytes: usize,
 }
 
-/// Messages that wait, oldest arrival first.
+/// Queue of unread messages, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     queue: VecDeque<Entry>,
-    /// Of the messages themselves.
+    /// Total length of the messages, bytes.
     bytes: usize,
     paid_bytes: usize,
 }
@@ -36,7 +37,8 @@ impl Unread {
         self.paid_bytes
     }
 
-    /// Makes room for one of as many bytes: the oldest go, as they are worth least. Returns how many did.
+    /// Makes room for a message of `bytes` bytes. Drops the oldest messages, which are worth least. Returns their
+    /// number.
     pub(super) fn make_room(&mut self, bytes: usize, memory: &mut ReceiveMemory) -> u64 {
         let mut gone = 0;
         while self.queue.len() >= MESSAGES_UNREAD_MAX || self.bytes + bytes > MESSAGES_UNREAD_BYTES_MAX {
@@ -48,8 +50,9 @@ impl Unread {
         gone
     }
 
-    /// Takes one in, and pays for it; `false` if there is no memory. One of `unpaid_bytes` at most is taken even then, if it is the only
-    /// one: so a session goes on, one message after the other, whatever others hold.
+    /// Adds a message and charges its memory. Returns false if there is no memory. An empty queue takes one message of
+    /// at most `unpaid_bytes` without charge, so that the session makes progress even if other sessions hold all
+    /// memory.
     pub(super) fn push(&mut self, message: ReceivedMessage, unpaid_bytes: usize, memory: &mut ReceiveMemory) -> bool {
         let bytes = message.bytes.capacity();
         let mut paid_bytes = bytes + ENTRY_BYTES;

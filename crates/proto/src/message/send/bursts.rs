@@ -1,47 +1,52 @@
-//! Share and burstiness of losses, and the length of bursts, from the correlation of the fates of successive datagrams, by the time
-//! between them.
+//! Loss rate and burst length of a path, from the correlation between the losses of successive datagrams at different
+//! time gaps.
 
 use std::time::Duration;
 
 use crate::message::plan::chain::LossModel;
 
-/// Times between two datagrams are told apart by powers of two from this on.
+/// Upper bound of the first gap bucket. Each further bucket doubles the bound.
 const GAP_MIN: Duration = Duration::from_micros(50);
 const BUCKETS: usize = 12;
-/// Losses after which what was seen counts half.
+/// Memory of a bucket, in losses: older samples have a weight below 1/e.
 const REMEMBERED: f64 = 2_048.0;
-/// Evidence which is believed: this number of losses, and a correlation of as many standard errors, between these bounds.
+/// Fewest losses in a bucket before its correlation is trusted.
 const LOSSES_MIN: f64 = 30.0;
+/// Least correlation that is trusted, in standard errors.
 const DOUBT: f64 = 3.0;
+/// Least correlation that is trusted.
 const CORRELATION_MIN: f64 = 0.1;
+/// Higher correlations are clamped to this.
 const CORRELATION_MAX: f64 = 0.99;
-/// No burst that matters to a deadline is longer.
+/// Longest burst that is estimated, seconds. Longer bursts exceed every deadline that matters.
 const MEMORY_MAX_S: f64 = 10.0;
 
-/// Datagrams over which the share of losses forgets where losses are independent, and a second one which notices that the path has changed;
-/// and the standard errors by which that must differ.
+/// Memory of the long-term loss rate, in datagrams, for independent losses.
 const SHARE_MEMORY: f64 = 4_096.0;
+/// Memory of the recent loss rate, in datagrams. It detects changes of the path.
 const RECENT_MEMORY: f64 = 256.0;
+/// Half width of the recent rate's confidence interval, in standard errors.
 const RECENT_DOUBT: f64 = 2.5;
-/// Before anything is known, and how many datagrams' worth of evidence that is.
+/// Loss rate assumed before the first report.
 const PRIOR_SHARE: f64 = 0.05;
+/// Weight of this assumption, in datagrams.
 const PRIOR_DATAGRAMS: f64 = 100.0;
-/// Longer pauses between datagrams say nothing of how densely they are sent.
+/// Longer pauses between datagrams are excluded from the mean gap.
 const GAP_MAX: Duration = Duration::from_millis(100);
 
-/// Statistics of losses.
+/// Loss statistics of a path.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
     buckets: [Bucket; BUCKETS],
-    /// The found memory, seconds.
+    /// Estimated correlation time of losses, seconds; 0 if losses are independent.
     memory_s: f64,
     long: Share,
     recent: Share,
-    /// The mean time between datagrams, seconds.
+    /// Mean time between datagrams, seconds.
     gap_s: f64,
 }
 
-/// A share of losses which forgets.
+/// Loss rate with exponential forgetting.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     sent: f64,
@@ -68,16 +73,18 @@ impl Default for Bursts {
     }
 }
 
-/// Datagrams that followed a lost one within some time.
+/// Datagrams sent after a lost one, within one range of gaps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
+    /// Number of datagrams that followed a lost one, with decay.
     followed: f64,
     lost: f64,
+    /// Sum of the gaps before these datagrams, seconds, with decay.
     gaps_s: f64,
 }
 
 impl Bursts {
-    /// A datagram was lost, and so was the next one, `gap` later, or not.
+    /// Records the fate of the datagram that was sent `gap` after a lost one.
     pub(super) fn on_loss(&mut self, gap: Duration, is_next_lost: bool) {
         let mut at = 0;
         let mut bound = GAP_MIN;
@@ -94,23 +101,24 @@ impl Bursts {
         };
     }
 
-    /// The fate of a datagram is known, which was sent `gap` after the one before.
+    /// Records the fate of a datagram that was sent `gap` after the previous one.
     pub(super) fn on_fate(&mut self, gap: Duration, is_lost: bool) {
         if gap <= GAP_MAX {
             self.gap_s += (gap.as_secs_f64() - self.gap_s) / 64.0;
         }
-        // Neighbours in a burst are one piece of evidence.
+        // Neighbours in a burst are one piece of evidence, so that the memory is counted in independent samples.
         let alike = self.alike();
         self.long.observe(SHARE_MEMORY * alike, is_lost);
         self.recent.observe(RECENT_MEMORY * alike, is_lost);
     }
 
-    /// Number of datagrams that are worth one independent sample: in bursts, neighbours share their fate.
+    /// Returns the number of datagrams that are worth one independent sample. It exceeds 1 with bursts, because
+    /// neighbours share their fate.
     fn alike(&self) -> f64 {
         if self.memory_s > 0.0 && self.gap_s > 0.0 { (1.0 + 2.0 * self.memory_s / self.gap_s).min(64.0) } else { 1.0 }
     }
 
-    /// The share that is lost.
+    /// Returns the estimated loss rate: the long-term rate, limited to the confidence interval of the recent rate.
     pub(super) fn share(&self) -> f64 {
         let (long, recent) = (self.long.mean(), self.recent.mean());
         let spread = recent.max(long) * (1.0 - recent.min(long));
@@ -118,7 +126,7 @@ impl Bursts {
         long.clamp(recent - doubt, recent + doubt)
     }
 
-    /// Estimates the memory of losses anew.
+    /// Recomputes the correlation time of losses from all buckets.
     pub(super) fn judge(&mut self) {
         let share = self.share();
         let (mut sum, mut weight) = (0.0, 0.0);
@@ -141,7 +149,7 @@ impl Bursts {
 }
 
 impl Bucket {
-    /// The memory that would make neighbours so alike; `None` if that may be chance.
+    /// Returns the correlation time that explains this bucket's losses, seconds. `None` if they may be independent.
     fn memory_s(&self, share: f64) -> Option<f64> {
         if self.followed < LOSSES_MIN || share >= 1.0 {
             return None;
@@ -171,7 +179,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// Losses of a path with this memory, by a chain whose states are drawn by a simple generator.
+    /// Returns the correlation time estimated for a simulated path with this loss rate and correlation time.
     fn seen(share: f64, memory_s: f64, gap: Duration, datagrams: usize) -> f64 {
         let mut seed = 7_u64;
         let mut random = || {

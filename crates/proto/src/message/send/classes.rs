@@ -1,4 +1,4 @@
-//! Messages of one kind share a plan: those with the same deadline and target, and as many symbols.
+//! Classes of messages that share a plan: messages with the same deadline, target, and number of symbols.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,45 +9,51 @@ use crate::limits::{MESSAGE_CLASSES_MAX, MESSAGE_GROUP_MAX};
 use crate::message::plan::chain::LossModel;
 use crate::message::plan::{Plan, Policy, Question};
 
-/// A changed input replaces the plan: by more than this part, and at least this pause after the last one, because a plan takes milliseconds
-/// of a core.
+/// Relative change of an input that replaces the plan.
 const CHANGE: f64 = 0.06;
+/// Minimum time between two plans of a class: computing one takes milliseconds of a core.
 const PLAN_PAUSE: Duration = Duration::from_millis(200);
-/// Losses are told apart by this much at least.
+/// Smaller absolute changes of the loss rate do not replace a plan.
 const SHARE_CHANGE_MIN: f64 = 0.0003;
-/// The part of the permitted losses that is planned for: estimates err, and a set of just as many symbols as are missing fails once in 256.
+/// Fraction of the permitted loss that plans use. The rest covers estimation errors, and the 1 of 256 sets of K symbols
+/// that cannot be decoded.
 const PLANNED_PART: f64 = 0.75;
-/// A mean of the times between messages forgets over this number of them.
+/// Memory of the mean time between messages, in messages.
 const SPACING_MEMORY: f64 = 32.0;
 
-/// Properties that tell kinds of messages apart.
+/// Properties that all messages of a class share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) within: Duration,
+    /// Share of messages that may be lost.
     pub(super) lost_max: f64,
+    /// Source symbols per message.
     pub(super) k: usize,
     pub(super) may_be_grouped: bool,
 }
 
-/// Other inputs of plans.
+/// Inputs of a plan that depend on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conditions {
     pub(super) losses: LossModel,
+    /// Time after hand-over in which symbols may leave, seconds.
     pub(super) time_s: f64,
+    /// Time from sending a symbol until its fate is known, seconds.
     pub(super) round_s: f64,
+    /// Transmission time of a datagram at the session's rate, seconds.
     pub(super) symbol_s: f64,
 }
 
-/// Messages of one kind.
+/// Messages of one kind, with their current plan.
 #[derive(Debug)]
 pub(super) struct Class {
     kind: Kind,
     used_at: Time,
     spacing_s: f64,
     plan: Option<Planned>,
-    /// Turns of the cheap policy that are due.
+    /// Accumulated share of the cheap policy. It is used, and 1 is subtracted, whenever this reaches 1.
     turn: f64,
-    /// The unit that takes further messages, by its number.
+    /// Number of the unit (group of messages) that further messages join.
     pub(super) open_unit: Option<u32>,
 }
 
@@ -65,9 +71,9 @@ impl Class {
         Self { kind, used_at: now, spacing_s: kind.within.as_secs_f64(), plan: None, turn: 0.0, open_unit: None }
     }
 
-    /// A message of the kind was handed over.
+    /// Records the hand-over of a message of this kind, for the mean spacing.
     fn on_message(&mut self, now: Time) {
-        // After a pause the next messages come as those before it did.
+        // Exclude pauses: after a pause, messages usually come at the same spacing as before.
         let most_s = self.kind.within.as_secs_f64();
         let spacing_s = now.since(self.used_at).as_secs_f64();
         if spacing_s <= most_s {
@@ -76,7 +82,7 @@ impl Class {
         self.used_at = now;
     }
 
-    /// The policy of the next unit.
+    /// Returns the policy of the next unit (group of messages). Plans again if conditions have changed.
     pub(super) fn next_policy(&mut self, now: Time, conditions: &Conditions) -> Arc<Policy> {
         let question = Question {
             losses: conditions.losses,
@@ -115,12 +121,13 @@ fn is_like(a: &Question, b: &Question) -> bool {
         && a.group_max == b.group_max
 }
 
-/// All kinds that were used lately.
+/// Classes in recent use, at most [`MESSAGE_CLASSES_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct Classes(Vec<Class>);
 
 impl Classes {
-    /// The place of the class of messages of this kind, one of which was handed over; the one unused for longest makes room.
+    /// Records the hand-over of a message, and returns the index of its class. A new class may replace the least
+    /// recently used one.
     pub(super) fn on_message(&mut self, now: Time, kind: Kind) -> usize {
         let at = match self.0.iter().position(|class| class.kind == kind) {
             Some(at) => at,

@@ -1,4 +1,4 @@
-//! Fate of each datagram with a message's symbol, by the loss runs of reports.
+//! Fate of each datagram that carries a message symbol, from the loss runs of reports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use dfcp_wire::feedback::LossRuns;
 use super::bursts::Bursts;
 use super::unit::What;
 
-/// A datagram whose fate is unknown.
+/// A datagram in flight whose fate is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnderWay {
     pub(super) number: u64,
     pub(super) at: Time,
-    /// The unit by its number.
+    /// Number of the unit (group of messages) that the symbol belongs to.
     pub(super) unit: u32,
     pub(super) what: What,
-    /// The id of the message that was to be begun next.
+    /// Id of the next message to begin at the time this datagram left.
     pub(super) next_id: u64,
 }
 
-/// Datagrams that did not arrive according to a report.
+/// Datagrams that are lost according to a report.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// From the highest down: the lowest number of a run, and the one above its highest.
+    /// Runs of lost datagrams, highest first. Each is its lowest number, and its highest number + 1.
     runs: Vec<(u64, u64)>,
-    /// Below this nothing is said.
+    /// Lowest datagram number that the report covers.
     from: u64,
 }
 
@@ -42,12 +42,12 @@ impl Lost {
             all.push((start, end));
             above = start;
         }
-        // With fewer runs than a report may have, all others have arrived.
+        // A report with room for more runs lists all losses: the datagrams below its last run have arrived.
         let from = if all.len() < LOSS_RUNS_MAX { 0 } else { above };
         Self { runs: all, from }
     }
 
-    /// True if a datagram has arrived; `None` if the report does not cover it.
+    /// Returns true if a datagram has arrived, and `None` if the report does not cover it.
     fn has_arrived(&self, number: u64) -> Option<bool> {
         if number < self.from {
             return None;
@@ -57,11 +57,11 @@ impl Lost {
     }
 }
 
-/// The datagrams under way, oldest first.
+/// Datagrams in flight, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Fates {
     under_way: VecDeque<UnderWay>,
-    /// The last one whose fate is known: when it left, and whether it was lost.
+    /// Sending time of the last datagram with a known fate, and true if it was lost.
     last: Option<(Time, bool)>,
     pub(super) bursts: Bursts,
 }
@@ -79,8 +79,8 @@ impl Fates {
         self.under_way.front()
     }
 
-    /// Takes out the oldest datagram up to `highest`, and whether it has arrived. What a report says nothing of counts as lost: it is
-    /// older than 32 runs of losses.
+    /// Removes the oldest datagram up to `highest`, and returns it with true if it has arrived. A datagram that the
+    /// report does not cover counts as lost: it precedes 32 runs of losses.
     pub(super) fn next(&mut self, highest: u64, lost: &Lost) -> Option<(UnderWay, bool)> {
         let is_passed = self.under_way.front().is_some_and(|sent| sent.number <= highest);
         let sent = is_passed.then(|| self.under_way.pop_front()).flatten()?;
@@ -97,7 +97,7 @@ impl Fates {
     }
 }
 
-/// A time that varies: its mean and mean deviation lately.
+/// Running mean and mean deviation of a duration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     mean_s: f64,
@@ -116,7 +116,7 @@ impl Times {
         self.mean_s += (took_s - self.mean_s) / 32.0;
     }
 
-    /// So many mean deviations above the mean; `None` before any was seen.
+    /// Returns the mean plus this number of mean deviations; `None` before the first sample.
     pub(super) fn most(&self, deviations: f64) -> Option<Duration> {
         self.is_known.then(|| Duration::from_secs_f64((self.mean_s + deviations * self.deviation_s).max(0.0)))
     }

@@ -1,7 +1,7 @@
-//! Secrets that the peer must know to prove which symbols it has (`spec/protocol.md` \[message-9\]).
+//! Secrets with which the peer proves the symbols it has received (`spec/protocol.md` \[message-9\]).
 //!
-//! A record names runs of messages, each of which may be as long as the ledger. Neither its proof nor its news are looked for message by message:
-//! a peer would otherwise choose what each of its reports costs.
+//! A record names runs of messages, and a run may span the whole ledger. Checking a run never takes a loop over its
+//! messages: otherwise a peer could choose the cost of each of its reports.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,37 +11,37 @@ use crate::error::PeerMisbehaved;
 use crate::limits::MESSAGE_IDS_MAX;
 use crate::proof::SECRET_BYTES;
 
-/// The messages begun lately.
+/// Secrets of the last [`MESSAGE_IDS_MAX`] messages.
 #[derive(Debug)]
 pub(super) struct Ledger {
     proofs: bool,
-    /// The id of the first entry.
+    /// Message id of the first entry.
     first: u64,
     entries: VecDeque<Entry>,
-    /// XOR of the secrets of all messages begun.
+    /// XOR of the secrets of all messages begun so far.
     sum: u32,
-    /// Ids of entries which are not proven to be complete.
+    /// Ids of messages in `entries` that the peer has not proven to be complete.
     incomplete: BTreeSet<u64>,
-    /// Entries that were looked at.
+    /// Number of entry look-ups, to test the cost of a record.
     #[cfg(test)]
     pub(super) looked_at: std::cell::Cell<u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// XOR of the secrets of all messages begun before.
+    /// XOR of the secrets of all messages begun before this one.
     sum_before: u32,
-    /// Those of its source symbols, one behind the other, if there are several: parts of these can be proven.
+    /// Concatenated secrets of the source symbols. Empty for a message of one symbol, which cannot be proven in part.
     secrets: Box<[u8]>,
-    /// Those of its repair symbols that were sent, by their ids: a peer that names others cannot have them.
+    /// Secrets of the repair symbols sent so far, sorted by symbol id. A peer that names other symbols is lying.
     repairs: Vec<(u32, u32)>,
     k: u16,
     symbol_bytes: u16,
-    /// Symbols which the peer has proven to have, K at most.
+    /// Number of symbols that the peer has proven to have, at most K.
     proven: u16,
 }
 
-/// Newly proven symbols and messages of a record.
+/// Symbols and messages that a record proves for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proven {
     pub(crate) symbols: u64,
@@ -62,12 +62,12 @@ impl Ledger {
         }
     }
 
-    /// The id of the next message.
+    /// Returns the id of the next message.
     pub(super) fn next_id(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
-    /// The next message is begun.
+    /// Adds the next message, and forgets the oldest one if the ledger is full.
     pub(super) fn begin(&mut self, secrets: impl Iterator<Item = u32>, k: usize, symbol_bytes: usize) {
         if self.entries.len() == MESSAGE_IDS_MAX {
             self.entries.pop_front();
@@ -88,7 +88,7 @@ impl Ledger {
         self.entries.push_back(Entry { sum_before, secrets, repairs, k, symbol_bytes, proven: 0 });
     }
 
-    /// A repair symbol of a message leaves which ends with this secret.
+    /// Records the secret at the end of a repair symbol that is being sent.
     pub(super) fn on_repair(&mut self, id: u32, esi: u32, secret: u32) {
         let at = u64::from(id).checked_sub(self.first).filter(|_| self.proofs);
         let Some(entry) = at.and_then(|at| self.entries.get_mut(at as usize)).filter(|entry| entry.k > 1) else {
@@ -99,10 +99,10 @@ impl Ledger {
         }
     }
 
-    /// Takes in a report's record; `on_complete` is told of each message that is newly proven to be complete.
+    /// Takes in a report's record. Calls `on_complete` for each message that is newly proven to be complete.
     ///
     /// # Errors
-    /// It names messages which were not begun, or its proof is wrong.
+    /// The record names messages that were not begun, or its proof is wrong.
     pub(super) fn take(
         &mut self,
         state: MessagesState,
@@ -138,7 +138,8 @@ impl Ledger {
             return Err(PeerMisbehaved::ReportOfUnsentMessages { claimed: at - 1, sent: self.next_id() });
         }
         if !is_remembered {
-            // Nothing of it can be checked, nor matters: it is older than all that is under way.
+            // The record cannot be checked any more. It does not matter either: its messages are older than all in
+            // flight.
             return Ok(Proven::default());
         }
         if self.proofs && (proof != state.proof || !are_sent) {
@@ -147,6 +148,7 @@ impl Ledger {
         Ok(self.believe(state.first_id, runs, &mut on_complete))
     }
 
+    /// Counts the newly proven symbols of a record whose proof has been checked.
     fn believe(&mut self, first_id: u32, runs: &MessageRuns<'_>, on_complete: &mut impl FnMut(u32)) -> Proven {
         let (mut proven, mut at) = (Proven::default(), u64::from(first_id));
         for run in runs.clone() {
@@ -163,7 +165,7 @@ impl Ledger {
                     at = end;
                 }
                 MessageRun::Partial(symbols) => {
-                    // One fewer than it takes: a record that means more says so.
+                    // At most K − 1 symbols count: only a complete run proves a whole message.
                     self.raise(at, symbols.iter().count(), &mut proven);
                     at += 1;
                 }
@@ -172,8 +174,8 @@ impl Ledger {
         proven
     }
 
-    /// Raises the number of symbols which the peer has of a message to `symbols`; `usize::MAX` stands for the complete message. Returns true
-    /// if that completes the message.
+    /// Raises the number of proven symbols of a message to `symbols`; `usize::MAX` stands for the complete message.
+    /// Returns true if the message is newly complete.
     fn raise(&mut self, id: u64, symbols: usize, proven: &mut Proven) -> bool {
         self.look();
         let Some(entry) = id.checked_sub(self.first).and_then(|at| self.entries.get_mut(at as usize)) else {
@@ -196,7 +198,8 @@ impl Ledger {
         self.entries.get(id.checked_sub(self.first)? as usize)
     }
 
-    /// XOR of the secrets of all messages before this one, if it is remembered or the next.
+    /// Returns the XOR of the secrets of all messages before `id`. `None` if `id` is neither in the ledger nor the next
+    /// id.
     fn sum_before(&self, id: u64) -> Option<u32> {
         if id == self.next_id() { Some(self.sum) } else { self.entry(id).map(|entry| entry.sum_before) }
     }
@@ -208,7 +211,7 @@ impl Ledger {
 }
 
 impl Entry {
-    /// XOR of the secrets that end these symbols; `None` if one was not sent.
+    /// Returns the XOR of the secrets of these symbols; `None` if one of them was not sent.
     fn partial_proof(&self, symbols: SymbolSet<'_>) -> Option<u32> {
         let sources = self.secrets.as_chunks::<SECRET_BYTES>().0;
         let secret = |esi: u32| match sources.get(esi as usize) {

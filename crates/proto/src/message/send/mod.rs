@@ -1,9 +1,10 @@
-//! Sending side of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
+//! Sending side of messages (`spec/protocol.md` §3.2): meets the caller's deadlines with the fewest datagrams.
 //!
-//! * [`outgoing`]: one message; [`waiting`]: those which wait for their turn; [`unit`]: those which are planned together, [`units`]: all of these;
-//!   [`classes`]: plans for messages of one kind; [`window`]: how far ids may run ahead.
-//! * [`fates`]: what became of each datagram; [`bursts`]: whether losses come together.
-//! * [`ledger`]: what the peer must know to prove what it has.
+//! * [`outgoing`]: one message; [`waiting`]: queued messages; [`unit`]: a group of messages planned together,
+//!   [`units`]: all groups; [`classes`]: plans per kind of message; [`window`]: the limit on ids ahead of an unfinished
+//!   message.
+//! * [`fates`]: loss or arrival of each datagram; [`bursts`]: loss rate and burst length.
+//! * [`ledger`]: secrets with which the peer proves its receipts.
 
 mod bursts;
 mod classes;
@@ -43,30 +44,31 @@ use crate::path::Path;
 use crate::proof::SECRET_BYTES;
 use crate::stats::SentMessages;
 
-/// A symbol that leaves in the last moment may still wait for others, and for timers.
+/// Time reserved for a symbol at the last moment: it may wait for other symbols, and for timers.
 const MARGIN: Duration = Duration::from_micros(500);
-/// Even where it always takes as long until a fate is known, so much more is no sign of a loss: a report is not sent within 1 ms of another.
+/// Least slack before a missing report counts as a loss. Reports are at least 1 ms apart, even where the measured times
+/// do not vary.
 const OVERDUE_MIN: Duration = Duration::from_micros(1_500);
-/// Deadline that is planned for a reliable message: time for as many rounds as there are tables for.
+/// Planning horizon of a reliable message: long enough for all tabulated rounds.
 const RELIABLE: Duration = Duration::from_secs(3600);
 
-/// The session's view of the path.
+/// Path properties that the session passes to the sender of messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathView {
-    /// The least round trip lately, or what the handshake tells.
+    /// Minimum recent RTT; the smoothed RTT before there is one.
     pub(crate) rtt: Duration,
     pub(crate) smoothed_rtt: Duration,
     pub(crate) report_interval: Duration,
     /// Queueing delay of datagrams.
     pub(crate) queue: Duration,
-    /// Time of a datagram at the session's rate.
+    /// Transmission time of a datagram at the session's rate.
     pub(crate) datagram_time: Duration,
-    /// The most bytes of data in a stream's symbol that packets have room for.
+    /// Largest data size of a stream symbol that fits into a packet, bytes.
     pub(crate) symbol_size: usize,
 }
 
 impl PathView {
-    /// Of a path whose packets have room for `symbol_size` bytes of data of a stream.
+    /// Returns the view of a path whose packets hold `symbol_size` bytes of stream data.
     pub(crate) fn of(path: &Path, symbol_size: usize) -> Self {
         let (flight, rtt) = (path.flight(), path.rtt());
         Self {
@@ -80,7 +82,7 @@ impl PathView {
     }
 }
 
-/// A symbol which is to be sent.
+/// A symbol to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageSymbol {
     pub(crate) segment: Message,
@@ -96,21 +98,22 @@ pub(crate) struct SendMessages {
     kernel: Kernel,
     proofs: bool,
     waiting: Waiting,
-    /// A message had no time to be sent, by what is known of the path, and no report has been asked for since.
+    /// A message was dropped because the estimated RTT exceeds its deadline, and no report has been requested since.
     is_hopeless: bool,
     /// Number and sending time of the last datagram that requested a report.
     asked: Option<(u64, Time)>,
     classes: Classes,
-    /// Units that are not done.
+    /// Groups of messages that are not finished.
     units: Units,
     pace: IdPace,
-    /// No message is begun before that: the fate of too many is unknown.
+    /// No message is begun before this time, because the fate of an old datagram is unknown ([message-8]).
     held_until: Option<Time>,
-    /// No more messages are expected, so that no unit waits for one.
+    /// The application sends no more messages, so that no group waits for another one.
     is_ending: bool,
     fates: Fates,
-    /// Times until the fate of a datagram is known, and queueing delays.
+    /// Times from sending a datagram until its fate is known.
     fate_times: Times,
+    /// Queueing delays.
     queue_times: Times,
     ledger: Ledger,
     stats: SentMessages,
@@ -141,17 +144,17 @@ impl SendMessages {
         SentMessages { burst: Duration::from_secs_f64(self.fates.bursts.memory_s()), ..self.stats }
     }
 
-    /// True if the fate of a datagram is unknown, or a message waits.
+    /// Returns true if the fate of a datagram is unknown, or a message waits.
     pub(crate) fn is_under_way(&self) -> bool {
         !self.fates.is_empty() || !self.waiting.is_empty()
     }
 
-    /// True if there is a message for which anything can still be done.
+    /// Returns true if a message waits, or can still be completed.
     pub(crate) fn is_at_work(&self) -> bool {
         !self.waiting.is_empty() || !self.units.is_empty()
     }
 
-    /// The session is to end once nothing is at work.
+    /// Announces that no more messages follow. The session ends once [`is_at_work`](Self::is_at_work) is false.
     pub(crate) fn end(&mut self, now: Time, path: &PathView) {
         if std::mem::replace(&mut self.is_ending, true) {
             return;
@@ -169,33 +172,33 @@ impl SendMessages {
         }
     }
 
-    /// True if a symbol waits only for permission to be sent.
+    /// Returns true if a symbol can be sent as soon as the session permits.
     pub(crate) fn is_due(&self) -> bool {
         self.units.is_due()
     }
 
-    /// True if nothing is sent because the path seems to be too long for it.
+    /// Returns true if a message was dropped because the estimated RTT exceeds its deadline ([message-14]).
     pub(crate) fn is_hopeless(&self) -> bool {
         self.is_hopeless
     }
 
-    /// A report has been asked for, by datagram `number`.
+    /// Records that datagram `number` requests a report.
     pub(crate) fn on_asked(&mut self, now: Time, number: u64) {
         self.is_hopeless = false;
         self.asked = Some((number, now));
     }
 
-    /// Time at which datagram `number` asked for a report, if it was the last to ask.
+    /// Returns the sending time of datagram `number`, if it was the last one to request a report.
     pub(crate) fn asked_at(&self, number: u64) -> Option<Time> {
         self.asked.filter(|&(asked, _)| asked == number).map(|(_, at)| at)
     }
 
-    // ---- handing over ----
+    // ---- queueing ----
 
-    /// Takes a message; `secret` draws one where there are proofs.
+    /// Queues a message. `secret` draws the secrets of its symbols if there are proofs.
     ///
     /// # Errors
-    /// It is too long, or there is no room.
+    /// The message is too long, or the queue is full.
     pub(crate) fn send(
         &mut self,
         now: Time,
@@ -219,7 +222,7 @@ impl SendMessages {
         let kind = Kind { within, lost_max: deadline.lost_max(), k, may_be_grouped: is_grouped };
         let class = self.classes.on_message(now, kind);
         let (rows, symbol_bytes) = Outgoing::lay_out(bytes, k, self.proofs.then_some(&mut secret));
-        // Half of the least round trip is what no clock can tell ([message-7]).
+        // The least one-way delay is unknown without a common clock. Half of the least RTT stands for it ([message-7]).
         let left = within.saturating_sub(path.rtt / 2);
         let lifetime_us = match deadline.within {
             Some(_) => u32::try_from(left.as_micros()).unwrap_or(u32::MAX).min(Message::LIFETIME_UNLIMITED - 1),
@@ -235,21 +238,21 @@ impl SendMessages {
         Ok(())
     }
 
-    /// Time for which a message may still leave that must arrive within `left`. Queueing delay takes at most half of that: a delay which
-    /// has passed would otherwise forbid the sending that shows that it has.
+    /// Returns the time in which a message must leave to arrive within `left`. The queueing delay counts for at most
+    /// half of `left`: otherwise an outdated high delay would forbid the sending that shows it has passed.
     fn time_to_send(&self, left: Duration) -> Duration {
         let queue = self.queue_times.most(3.0).unwrap_or_default();
         left.saturating_sub(queue.min(left / 2) + MARGIN)
     }
 
-    /// Messages whose time is over before they were begun.
+    /// Drops queued messages whose deadline has passed.
     fn drop_expired(&mut self, now: Time) {
         self.stats.expired_unsent += self.waiting.drop_expired(now);
     }
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate.
+    /// Returns the next symbol to send at `now`. The caller enforces the rate.
     pub(crate) fn next(&mut self, now: Time, path: &PathView) -> Option<MessageSymbol> {
         self.wake(now, path);
         loop {
@@ -262,7 +265,7 @@ impl SendMessages {
         }
     }
 
-    /// The symbol of the unit whose message has the least time.
+    /// Returns the next symbol of the group with the earliest deadline.
     fn next_owed(&mut self, now: Time, path: &PathView) -> Option<MessageSymbol> {
         let secret_bytes = if self.proofs { SECRET_BYTES } else { 0 };
         let payload_max = symbol_bytes_max(path.symbol_size) + secret_bytes;
@@ -275,19 +278,19 @@ impl SendMessages {
                     let is_source = matches!(segment.coverage, dfcp_wire::segment::Coverage::One(info) if segment.esi < info.k.into());
                     return Some(MessageSymbol { segment, payload_bytes, unit: number, what, is_source });
                 }
-                // It is of no use any more, or packets have become smaller since ([message-4]).
+                // The symbol is useless by now, or no longer fits, because packets have become smaller ([message-4]).
                 _ => unit.skip(),
             }
             let owes = unit.owes();
             self.units.queue(now, number);
             if !owes {
-                // Symbols for which its time does not suffice are not planned again at once.
+                // A group that skipped its last symbols for lack of time must not plan them again now.
                 self.settle(now, number, self.timing(now, path), Some(now));
             }
         }
     }
 
-    /// Begins the next message; `false` if there is none, or ids would run too far ahead.
+    /// Begins the next message. Returns false if none waits, or its id would run too far ahead.
     fn begin_next(&mut self, now: Time, path: &PathView) -> bool {
         self.drop_expired(now);
         let next_id = self.ledger.next_id();
@@ -314,8 +317,8 @@ impl SendMessages {
         true
     }
 
-    /// True if the next message may be begun. Units with a lifetime that fall behind the window are dropped for it, as only their target is
-    /// owed to them; reliable ones, and those whose fate will be known within a round trip, are kept ([message-8]).
+    /// Returns true if the next message may be begun. Groups with a deadline that are too old are dropped. Reliable
+    /// ones block it, and so does an old datagram whose fate a report may still tell ([message-8]).
     fn has_room_for_id(&mut self, now: Time, next_id: u64, path: &PathView) -> bool {
         let overdue = self.timing(now, path).overdue;
         let until =
@@ -333,7 +336,7 @@ impl SendMessages {
         true
     }
 
-    /// The open unit that takes the message, or a new one.
+    /// Returns the number of the open group that takes the message, or of a new group.
     fn unit_for(&mut self, now: Time, class_at: usize, is_grouped: bool, message: &Outgoing, path: &PathView) -> u32 {
         let open = self.classes.get_mut(class_at).and_then(|class| class.open_unit);
         if let Some(number) = open.filter(|_| is_grouped)
@@ -357,6 +360,7 @@ impl SendMessages {
         message.id
     }
 
+    /// Closes a group, so that no message joins it any more.
     fn close(&mut self, now: Time, number: u32, class: usize) {
         let window = self.window(now);
         if let Some(unit) = self.units.get_mut(number) {
@@ -369,14 +373,14 @@ impl SendMessages {
         }
     }
 
-    /// Units whose time has come: they are closed, or send what may be their last.
+    /// Handles groups whose timer has expired: closes them, or plans a round of symbols that may be their last.
     fn wake(&mut self, now: Time, path: &PathView) {
         let timing = self.timing(now, path);
         while let Some((at, number)) = self.units.next_wake(now) {
             let Some(unit) = self.units.get_mut(number) else { continue };
             let wake = unit.wake_at(now, timing);
             if wake.is_some_and(|at| at > now) {
-                // The symbols that this wake-up was for have come meanwhile.
+                // Symbols sent meanwhile have postponed this timer.
                 self.units.set_wake(number, wake);
                 continue;
             }
@@ -391,7 +395,8 @@ impl SendMessages {
         }
     }
 
-    /// Writes a symbol's payload; `out` has room for it, and no more.
+    /// Writes a symbol's payload into `out`, whose length must be `payload_bytes`. Returns false if the symbol no
+    /// longer exists.
     pub(crate) fn write(&mut self, symbol: &MessageSymbol, out: &mut [u8]) -> bool {
         let proofs = self.proofs;
         let is_written = self.units.get_mut(symbol.unit).is_some_and(|unit| unit.write(symbol.what, proofs, out));
@@ -401,7 +406,7 @@ impl SendMessages {
         is_written
     }
 
-    /// A symbol has left as datagram `number`.
+    /// Records that a symbol was sent in datagram `number`.
     pub(crate) fn on_sent(&mut self, now: Time, symbol: &MessageSymbol, number: u64, path: &PathView) {
         self.stats.datagrams += 1;
         self.stats.source_symbols += u64::from(symbol.is_source);
@@ -418,7 +423,8 @@ impl SendMessages {
         self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what, next_id });
     }
 
-    /// Time at which [`next`](Self::next) may have something; `asked` is when it last had nothing.
+    /// Returns the time at which [`next`](Self::next) may return a symbol. `asked` is the time at which it last
+    /// returned none.
     pub(crate) fn next_timeout(&self, asked: Time) -> Option<Time> {
         let held = self.held_until.filter(|_| !self.waiting.is_empty());
         [self.units.wakes_at(), self.units.owing_after(asked), held].into_iter().flatten().min()
@@ -426,7 +432,7 @@ impl SendMessages {
 
     // ---- reports ----
 
-    /// A report has come that names datagrams up to `highest`, which did not arrive where `runs` say so.
+    /// Takes in a report on datagrams up to `highest`; `runs` lists the lost ones.
     pub(crate) fn on_report(&mut self, now: Time, highest: u64, runs: Option<LossRuns<'_>>, path: &PathView) {
         let Some(lost) = runs.map(|runs| Lost::read(highest, runs)) else { return };
         self.queue_times.sample(path.queue);
@@ -435,7 +441,7 @@ impl SendMessages {
         let mut is_first = true;
         while let Some((sent, has_arrived)) = self.fates.next(highest, &lost) {
             if has_arrived && is_first {
-                // The one that waited longest for this report.
+                // Sample the datagram that waited longest for this report.
                 self.fate_times.sample(now.since(sent.at));
                 is_first = false;
             }
@@ -457,10 +463,10 @@ impl SendMessages {
         }
     }
 
-    /// Takes in what a report says of messages. Returns what it newly proves.
+    /// Takes in a report's record of messages. Returns the newly proven symbols and messages.
     ///
     /// # Errors
-    /// It says what no correct peer says.
+    /// The record is false: it names messages or symbols that were not sent, or its proof is wrong.
     pub(crate) fn take_record(
         &mut self,
         now: Time,
@@ -486,7 +492,7 @@ impl SendMessages {
         Ok(proven)
     }
 
-    // ---- units ----
+    // ---- groups ----
 
     fn timing(&self, now: Time, path: &PathView) -> Timing {
         let most = |deviations| self.fate_times.most(deviations).unwrap_or(path.smoothed_rtt + path.report_interval);
@@ -498,14 +504,14 @@ impl SendMessages {
         self.pace.window(now, self.ledger.next_id())
     }
 
-    /// Removes a unit that is done; otherwise its next wake-up is set, later than `after`.
+    /// Removes a finished group. Otherwise sets its next timer, later than `after`.
     fn settle(&mut self, now: Time, number: u32, timing: Timing, after: Option<Time>) {
         if self.units.get(number).is_some_and(|unit| unit.is_done(now, timing)) {
             self.units.remove(number);
             return;
         }
         let at = self.units.get(number).and_then(|unit| unit.wake_at(now, timing));
-        // After its last chance, a unit wakes once more to be removed.
+        // A group whose last chance has passed gets one more timer, which removes it.
         let is_again = at.is_some_and(|at| after.is_some_and(|after| at <= after));
         self.units.set_wake(number, at.map(|at| if is_again { at.max(now) + Duration::from_millis(1) } else { at }));
     }

@@ -1,4 +1,4 @@
-//! A message on its way out.
+//! An outgoing message: its source symbols, its secrets and its deadline.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
@@ -8,25 +8,26 @@ use dfcp_wire::segment::MessageInfo;
 use crate::message::rows::RowHead;
 use crate::proof::SECRET_BYTES;
 
-/// One message, from handing over until it has come or its time is over.
+/// A message that is queued or in flight, until the peer has it or its deadline has passed.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
     pub(super) info: MessageInfo,
     pub(super) created: Time,
-    /// Lifetime that its segments carry, microseconds.
+    /// Lifetime field of the message's segments, µs.
     pub(super) lifetime_us: u32,
-    /// Latest departure of a symbol.
+    /// Latest departure time of a symbol.
     pub(super) send_by: Time,
     pub(super) is_reliable: bool,
-    /// Source symbols one behind the other, each with its secret.
+    /// Concatenated source symbols, each followed by its secret.
     pub(super) rows: Vec<u8>,
-    /// Bytes of a symbol.
+    /// Length of a symbol with its secret, bytes.
     pub(super) symbol_bytes: usize,
 }
 
 impl Outgoing {
-    /// Lays out the bytes of a message in `k` symbols, with `secret` behind each if there are proofs.
+    /// Splits a message into `k` symbols, each followed by a secret if there are proofs. Returns the concatenated
+    /// symbols, and the length of one in bytes.
     pub(super) fn lay_out(bytes: &[u8], k: usize, mut secret: Option<impl FnMut() -> u32>) -> (Vec<u8>, usize) {
         let data_bytes = bytes.len().div_ceil(k);
         let symbol_bytes = data_bytes + if secret.is_some() { SECRET_BYTES } else { 0 };
@@ -55,13 +56,13 @@ impl Outgoing {
         now > self.send_by
     }
 
-    /// The secrets of its source symbols.
+    /// Returns the secrets of the message's source symbols.
     pub(super) fn secrets(&self) -> impl Iterator<Item = u32> {
         let rows = self.rows.chunks_exact(self.symbol_bytes.max(1));
         rows.filter_map(|row| row.last_chunk().map(|secret| u32::from_be_bytes(*secret)))
     }
 
-    /// Writes symbol `esi` of the message by itself; `false` if there is no such symbol.
+    /// Writes symbol `esi` of this message. Returns false if the symbol does not exist.
     pub(super) fn write_symbol(&self, kernel: Kernel, esi: u32, out: &mut [u8]) -> bool {
         if (esi as usize) < self.k() {
             let at = esi as usize * self.symbol_bytes;
@@ -79,7 +80,8 @@ impl Outgoing {
         encoder.is_some_and(|encoder| encoder.write_symbol(esi, out).is_ok())
     }
 
-    /// Writes its row in a group: only one of a single symbol has one.
+    /// Writes this message's row, the padded form in which it is coded together with others. Only messages of one
+    /// symbol have one.
     pub(super) fn write_row(&self, proofs: bool, row: &mut [u8]) {
         let length = self.info.length_bytes as usize;
         let head = RowHead {

@@ -1,10 +1,10 @@
-//! Sufficiency of the symbols that have arrived.
+//! Decodability of a set of received symbols.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder};
 
-/// True if a receiver can decode `k` source symbols from symbols with these ids. `k` symbols need not be enough: of 256 sets one is not,
-/// and the ids determine which.
+/// Returns true if a receiver can decode `k` source symbols from symbols with these ids. A set of `k` symbols fails
+/// with probability 1/256; the ids determine which sets fail.
 pub(super) fn suffice(kernel: Kernel, k: usize, mut esis: impl Iterator<Item = u32>) -> bool {
     let Ok(shape) = BlockShape::new(k, k) else { return false };
     let mut decoder = Decoder::new(kernel, shape);

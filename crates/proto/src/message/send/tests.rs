@@ -1,4 +1,4 @@
-//! Behaviour of a sender of messages, and the reports that it believes.
+//! Tests of the sender of messages, and of the reports that it accepts.
 
 use dfcp_wire::feedback::{self, MessageRun, Record, Report, ReportWriter};
 use dfcp_wire::segment::Coverage;
@@ -19,7 +19,7 @@ fn at(ms: u64) -> Time {
     Time::from_ms(ms)
 }
 
-/// A sender which has handed over messages of as many bytes, with secrets from 1 on.
+/// Returns a sender that has taken messages of these lengths, with the secrets 1, 2, 3, …
 fn sender(lengths: &[usize], deadline: Deadline) -> SendMessages {
     let mut send = SendMessages::new(Kernel::detect(), true);
     let mut secret = 0;
@@ -37,7 +37,7 @@ fn within_ms(ms: u64) -> Deadline {
     Deadline::within(Duration::from_millis(ms))
 }
 
-/// Sends all that is due, and returns the segments.
+/// Sends all symbols that are due, and returns their segments.
 fn drain(send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
     let mut sent = Vec::new();
     while let Some(symbol) = send.next(now, &PATH) {
@@ -50,7 +50,7 @@ fn drain(send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
     sent
 }
 
-/// Takes in a report of messages from the first on.
+/// Passes a report on messages from id 0 on to the sender.
 fn record(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> Result<Proven, PeerMisbehaved> {
     let mut buffer = [0; 400];
     let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
@@ -102,7 +102,7 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
         drain(&mut send, at(0), &mut number);
         send
     };
-    // Secrets are 1 and 2, and 3, 4 and 5 of the third message.
+    // The secrets are 1 and 2 for the first two messages, and 3, 4 and 5 for the third one.
     assert_eq!(record(&mut begun(), &[MessageRun::Complete(2)], 3).unwrap().messages, 2);
     assert_eq!(
         record(&mut begun(), &[MessageRun::Empty(1), MessageRun::Complete(2)], 2 ^ 3 ^ 4 ^ 5).unwrap().symbols,
@@ -114,7 +114,7 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
         record(&mut begun(), &partial, 3 ^ 5).unwrap(),
         Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 }
     );
-    // The fourth symbol was not sent: the claim is refused, whatever its secret would be.
+    // The fourth symbol was not sent. The claim is refused, whatever its secret would be.
     let unsent = [MessageRun::Empty(2), MessageRun::Partial(feedback::SymbolSet::new(&[0b0001_0000]).unwrap())];
     for (runs, proof) in
         [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3), (&unsent, 0)]
@@ -144,7 +144,7 @@ fn what_is_proven_once_counts_once() {
     assert_eq!(proven, [1, 0, 2, 0]);
 }
 
-/// A receiver that says nothing draws what was planned before any report, and what is sent in the last moment.
+/// Without any report, the sender sends the symbols planned in advance, and those of the last moment.
 #[test]
 fn silence_draws_a_few_symbols_of_each_message() {
     let mut number = 0;
@@ -170,7 +170,7 @@ fn kinds_that_alternate_are_not_coded_together() {
         let deadline = within_ms(if i % 2 == 0 { 35 } else { 36 });
         send.send(at(i), &[0; 100], deadline, &PATH, || 0).unwrap();
         for segment in drain(&mut send, at(i), &mut number) {
-            // Those with 35 ms have even ids.
+            // Messages with 35 ms have even ids.
             let Coverage::Several(group) = segment.coverage else { continue };
             panic!("{} messages from {} on", group.count, segment.id);
         }
@@ -190,7 +190,7 @@ fn a_reliable_message_never_runs_out_of_symbols() {
     assert!(number > 2_000, "{number}");
 }
 
-/// The session would otherwise never end: it waits for its messages.
+/// A session waits for its messages, so that it would otherwise never end.
 #[test]
 fn nobody_waits_for_a_proof_longer_than_for_the_message() {
     let mut number = 10;
@@ -210,7 +210,7 @@ fn nobody_waits_for_a_proof_longer_than_for_the_message() {
     assert!(!send.is_at_work());
 }
 
-/// A report that says so: all up to `number` but that before the first, 9.
+/// Reports all datagrams below `number` as arrived, except datagram 9.
 fn all_have_arrived(send: &mut SendMessages, now: Time, number: u64) {
     let mut buffer = [0; 400];
     let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
@@ -221,7 +221,7 @@ fn all_have_arrived(send: &mut SendMessages, now: Time, number: u64) {
     send.on_report(now, number - 1, runs, &PATH);
 }
 
-/// \[message-15\]
+/// Tests \[message-15\].
 #[test]
 fn a_reliable_message_asks_for_a_proof_that_was_lost() {
     let mut number = 10;
@@ -240,7 +240,8 @@ fn a_reliable_message_asks_for_a_proof_that_was_lost() {
     assert!(number < 40 && send.is_at_work());
 }
 
-/// A sender with as many messages of which nothing has been heard, from datagram 10 on, and the number of the next datagram.
+/// Returns a sender with `count` messages in flight and no report, and the number of the next datagram. Datagrams are
+/// numbered from 10 on.
 fn under_way(count: u64) -> (SendMessages, u64) {
     let (mut send, mut number) = (sender(&[], within_ms(60_000)), 10);
     for _ in 0..count {
@@ -251,7 +252,7 @@ fn under_way(count: u64) -> (SendMessages, u64) {
     (send, number)
 }
 
-/// Cost of a peer's records, in units and entries of the ledger that are looked at.
+/// Returns the cost of a record, in look-ups of units and ledger entries.
 fn looked_at(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> u64 {
     let now = |send: &SendMessages| send.units.looked_at.get() + send.ledger.looked_at.get();
     let before = now(send);
@@ -264,17 +265,17 @@ fn a_record_costs_what_is_new_in_it_and_not_what_is_under_way() {
     let costs = [16, 8_000].map(|count| {
         let (mut send, _) = under_way(count);
         let all = MessageRun::Complete(count as u32);
-        // Secrets are all 1.
+        // All secrets are 1.
         let one = looked_at(&mut send, &[MessageRun::Empty(7), MessageRun::Complete(1)], 1);
         let (news, again) = (looked_at(&mut send, &[all], 0), looked_at(&mut send, &[all], 0));
-        // A byte of a record names 64 messages at the most.
+        // A byte of a record names at most 64 messages.
         assert!(news <= 8 * count && again <= 2 + count / 32, "{news} and {again} for {count}");
         one
     });
     assert!(costs[0] == costs[1] && costs[0] < 16, "{costs:?}");
 }
 
-/// All that waits for its turn to be sent, as after an outage.
+/// Many messages have a symbol to send, as after an outage.
 #[test]
 fn a_symbol_costs_no_more_when_many_messages_owe_some() {
     let costs = [16, 4_000].map(|count| {
@@ -292,7 +293,7 @@ fn a_symbol_costs_no_more_when_many_messages_owe_some() {
     assert!(costs[1] <= costs[0] + 1, "{costs:?}");
 }
 
-/// \[message-8\]
+/// Tests \[message-8\].
 #[test]
 fn nothing_is_sent_of_what_the_receiver_may_have_forgotten_and_nothing_waits_for_it() {
     let (mut send, mut number, mut begun) = (sender(&[], within_ms(60_000)), 10, 0);
@@ -310,7 +311,7 @@ fn nothing_is_sent_of_what_the_receiver_may_have_forgotten_and_nothing_waits_for
     assert!(send.stats().begun > 23_000 && kept as u64 <= WINDOW_IDS, "{:?}, {kept} kept", send.stats());
 }
 
-/// \[message-8\]
+/// Tests \[message-8\].
 #[test]
 fn what_is_reliable_is_waited_for() {
     let mut number = 10;
@@ -331,7 +332,7 @@ fn what_is_reliable_is_waited_for() {
     assert!(send.stats().begun > 10_000, "{:?}", send.stats());
 }
 
-/// \[message-13\]
+/// Tests \[message-13\].
 #[test]
 fn nobody_waits_for_what_will_not_be_sent_again() {
     let (mut send, number) = under_way(100);
@@ -344,7 +345,8 @@ fn nobody_waits_for_what_will_not_be_sent_again() {
     assert!(!send.is_at_work(), "{} more were sent: {sent:?}", sent.len());
 }
 
-/// A peer that has a large message could name each of its symbols in each report, and have the code run for each.
+/// Otherwise a peer that has a large message could name all of its symbols in each report, and each report would cost a
+/// run of the code for each symbol.
 #[test]
 fn the_secrets_of_symbols_are_known_and_not_computed_for_each_record() {
     let (mut send, mut number) = (sender(&[100_000], Deadline::RELIABLE), 10);

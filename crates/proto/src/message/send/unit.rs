@@ -1,5 +1,5 @@
-//! Messages which are planned together: one by itself, or a group of neighbours that repair symbols cover (`spec/protocol.md`
-//! \[message-12\]).
+//! Unit of planning: a single message, or a group of neighbouring messages that share repair symbols
+//! (`spec/protocol.md` \[message-12\]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,27 +19,28 @@ use crate::message::plan::Policy;
 use crate::message::plan::rounds::ROUNDS_MAX;
 use crate::message::rows::{group_shape, row_bytes};
 
-/// A symbol of a unit.
+/// Identifies a symbol of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Symbol `esi` of the message at this place.
+    /// Symbol `esi` of the message with index `place` in the unit.
     Own { place: usize, esi: u32 },
-    /// A repair symbol over all messages.
+    /// Repair symbol `esi` over all messages of the unit.
     Group { esi: u32 },
 }
 
-/// Progress of a message's own symbols.
+/// Delivery state of a message's own symbols.
 #[derive(Debug)]
 struct Progress {
     message: Outgoing,
-    /// Symbols of its own which have arrived, and whose fate is unknown. Never more have arrived than K - 1 before the message can be decoded.
+    /// Own symbols that have arrived. At most K − 1 as long as the set of arrived symbols cannot be decoded.
     arrived: usize,
+    /// Own symbols whose fate is unknown.
     unknown: usize,
-    /// Ids of those that have arrived, if it takes several.
+    /// Ids of the own symbols that have arrived. Empty if K is 1.
     arrived_esis: Vec<u32>,
     last_sent: Time,
     next_esi: u32,
-    /// The peer has proven it.
+    /// The peer has proven that the message is complete.
     is_proven: bool,
 }
 
@@ -61,10 +62,12 @@ impl Progress {
     }
 }
 
-/// Place of a unit that owes symbols.
+/// Sort key of a unit that has symbols to send: later (`Owing`), or now (`Due`, by deadline).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
+    /// Time of the next symbol.
     Owing(Time),
+    /// Earliest departure deadline of the unit's messages.
     Due(Time),
 }
 
@@ -75,20 +78,21 @@ pub(super) struct Unit {
     policy: Arc<Policy>,
     messages: Vec<Progress>,
     pub(super) closes_at: Time,
-    /// Its next wake-up, even if no report comes.
+    /// Next timer, which fires even if no report comes.
     pub(super) wakes_at: Option<Time>,
-    /// Its place among the units which owe symbols.
+    /// Sort key in the sending queues. `None` if there is no symbol to send.
     pub(super) place: Option<Place>,
     is_closed: bool,
-    /// Repair symbols over all that have arrived, and whose fate is unknown.
+    /// Ids of the repair symbols over all messages that have arrived.
     repairs_arrived: Vec<u32>,
+    /// Number of repair symbols over all messages whose fate is unknown.
     repairs_unknown: usize,
     next_esi: u32,
     last_sent: Time,
     owed: VecDeque<What>,
     pub(super) next_at: Time,
     gap: Duration,
-    /// Rows that repair symbols are made of; empty until the first one.
+    /// Rows that repair symbols are computed from. Empty until the first repair symbol.
     rows: Vec<u8>,
     row_bytes: usize,
 }
@@ -115,9 +119,9 @@ impl Unit {
         }
     }
 
-    // ---- its messages ----
+    // ---- messages ----
 
-    /// True if it takes another message, with this id: ids of a group are consecutive.
+    /// Returns true if the unit takes another message with this id. Ids of a unit are consecutive.
     pub(super) fn takes(&self, now: Time, id: u32) -> bool {
         !self.is_closed && now < self.closes_at && self.holds(id.wrapping_sub(1))
     }
@@ -126,7 +130,7 @@ impl Unit {
         self.is_closed
     }
 
-    /// Takes in a message, whose source symbols are owed. Returns whether it is the last one.
+    /// Adds a message and queues its source symbols. Returns true if the unit is full.
     pub(super) fn add(&mut self, now: Time, message: Outgoing) -> bool {
         let place = self.messages.len();
         self.owed.extend((0..message.k() as u32).map(|esi| What::Own { place, esi }));
@@ -146,17 +150,17 @@ impl Unit {
         self.messages.first().map(|progress| progress.message.id)
     }
 
-    /// True if it has this message.
+    /// Returns true if the unit contains message `id`.
     pub(super) fn holds(&self, id: u32) -> bool {
         let count = self.messages.len() as u32;
         self.first_id().and_then(|first| id.checked_sub(first)).is_some_and(|place| place < count)
     }
 
-    /// No message joins it any more: what is sent in advance follows.
+    /// Closes the unit: no message joins any more. Queues the repair symbols that are sent in advance.
     pub(super) fn close(&mut self, now: Time, window: Window) {
         self.is_closed = true;
         self.next_esi = (self.messages.len() * self.messages.first().map_or(1, |first| first.message.k())) as u32;
-        // Of fewer messages than were expected, as large a part.
+        // If there are fewer messages than planned, reduce the repair symbols in proportion.
         let repairs = (self.policy.repairs * self.messages.len()).div_ceil(self.policy.group.max(1));
         self.gap = spread_gap(self.policy.repair_gap_s);
         let is_spread = !self.gap.is_zero();
@@ -169,6 +173,7 @@ impl Unit {
         self.owe(repairs);
     }
 
+    /// Queues further symbols of the message, or of the group.
     fn owe(&mut self, symbols: usize) {
         for _ in 0..symbols {
             let what = if self.is_single() { self.next_own(0) } else { self.next_group() };
@@ -178,7 +183,7 @@ impl Unit {
 
     fn next_own(&mut self, place: usize) -> Option<What> {
         let progress = self.messages.get_mut(place)?;
-        // A reliable message may need more than there are: then the first ones again.
+        // Symbol ids are limited. A reliable message that exhausts them starts again from 0.
         let esi = progress.next_esi % MESSAGE_SYMBOLS_MAX;
         progress.next_esi = esi + 1;
         Some(What::Own { place, esi })
@@ -190,14 +195,14 @@ impl Unit {
         (esi < MESSAGE_SYMBOLS_MAX).then_some(What::Group { esi })
     }
 
-    // ---- what is sent ----
+    // ---- sending ----
 
-    /// True if it has a symbol to send now or later.
+    /// Returns true if a symbol is queued, to be sent now or later.
     pub(super) fn owes(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// The next symbol, unless all that it could help has come or is over.
+    /// Returns the next queued symbol that can still help a message. Discards useless ones before it.
     pub(super) fn next(&mut self, now: Time) -> Option<What> {
         while let Some(&what) = self.owed.front() {
             let is_of_use = match what {
@@ -216,13 +221,13 @@ impl Unit {
         None
     }
 
-    /// The deadline of the next symbol: the earliest of what may be missing.
+    /// Returns the earliest departure deadline of the messages that may be incomplete at the peer.
     pub(super) fn urgency(&self) -> Time {
         let missing = self.messages.iter().filter(|progress| progress.is_missing());
         missing.map(|progress| progress.message.send_by).min().unwrap_or(Time::MAX)
     }
 
-    /// The segment of a symbol, and its payload's bytes.
+    /// Returns the segment of a symbol, and the length of its payload in bytes.
     pub(super) fn segment(&mut self, now: Time, what: What, proofs: bool) -> Option<(Message, usize)> {
         let place = if let What::Own { place, .. } = what { place } else { 0 };
         let message = &self.messages.get(place)?.message;
@@ -242,7 +247,7 @@ impl Unit {
         segment.check().is_ok().then_some((segment, bytes))
     }
 
-    /// Writes a symbol's payload.
+    /// Writes a symbol's payload. Returns false if the symbol does not exist.
     pub(super) fn write(&mut self, what: What, proofs: bool, out: &mut [u8]) -> bool {
         let kernel = self.kernel;
         match what {
@@ -263,12 +268,12 @@ impl Unit {
         }
     }
 
-    /// The next symbol cannot be sent.
+    /// Discards the next symbol, which cannot be sent.
     pub(super) fn skip(&mut self) {
         self.owed.pop_front();
     }
 
-    /// A symbol has left.
+    /// Records that a symbol was sent.
     pub(super) fn on_sent(&mut self, now: Time, what: What) {
         self.owed.pop_front();
         self.last_sent = now;
@@ -284,9 +289,9 @@ impl Unit {
         }
     }
 
-    // ---- what becomes of it ----
+    // ---- arrivals and losses ----
 
-    /// The fate of a symbol is known.
+    /// Records that a symbol has arrived or was lost.
     pub(super) fn on_fate(&mut self, what: What, has_arrived: bool) {
         match what {
             What::Own { place, esi } => {
@@ -305,14 +310,14 @@ impl Unit {
         }
     }
 
-    /// The peer has proven that it has the message.
+    /// Records that the peer has proven to have message `id`.
     pub(super) fn on_proven(&mut self, id: u32) {
         if let Some(progress) = self.messages.iter_mut().find(|progress| progress.message.id == id) {
             progress.is_proven = true;
         }
     }
 
-    /// True if it is closed, the fate of all that was sent is known, and nothing is owed.
+    /// Returns true if the unit is closed, no symbol is queued, and the fate of all sent symbols is known.
     pub(super) fn is_known(&self) -> bool {
         self.is_closed
             && self.owed.is_empty()
@@ -320,14 +325,15 @@ impl Unit {
             && self.messages.iter().all(|progress| progress.is_proven || progress.unknown == 0)
     }
 
-    /// True if nothing more can or need be done for any of its messages: each is proven or over, or no report can make it send more. It
-    /// then holds nothing back, and a proof that comes later needs no unit.
+    /// Returns true if nothing more can or need be sent: each message is proven or expired, or no report can trigger
+    /// further symbols. Such a unit is removed; a later proof does not need it.
     pub(super) fn is_done(&self, now: Time, timing: Timing) -> bool {
         self.messages.iter().all(|progress| progress.is_proven || progress.message.is_over(now))
             || (self.is_closed && !self.is_reliable() && self.is_given_up(now, timing))
     }
 
-    /// True if all has arrived that can be of use, or the policy sends nothing for the missing symbols, with any number of rounds.
+    /// Returns true if all useful symbols have arrived, or the policy sends no symbol for the missing ones in any
+    /// number of rounds.
     fn is_given_up(&self, now: Time, timing: Timing) -> bool {
         let missing = self.messages.iter().enumerate().filter(|(_, it)| it.is_missing() && !it.message.is_over(now));
         let missing: Vec<usize> = missing.map(|(place, _)| place).collect();
@@ -353,7 +359,8 @@ impl Unit {
         !missing.iter().any(|&place| sends(place, 1, 1))
     }
 
-    /// The fate of all is known, or it is the last moment to act without: plans what follows.
+    /// Plans the next round of symbols. Called when the fate of all symbols is known, or at the last moment that a
+    /// symbol can leave.
     pub(super) fn plan_round(&mut self, now: Time, timing: Timing) {
         let round = timing.round;
         let is_overdue = |sent: Time| now >= sent + round;
@@ -373,7 +380,7 @@ impl Unit {
             let Some(progress) = self.messages.first() else { return };
             let deficit = progress.message.k().saturating_sub(progress.arrived);
             let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
-            // A policy may give a message up, but not one that is reliable.
+            // The policy may give up a message, except a reliable one.
             let least = if progress.message.is_reliable { deficit } else { 0 };
             let symbols = self.planned(timing, rounds, (deficit, 1)).max(least).saturating_sub(under_way);
             self.spread((now, timing.window), first, symbols);
@@ -396,23 +403,24 @@ impl Unit {
         self.spread((now, timing.window), first, self.owed.len());
     }
 
-    /// Number of symbols to send if `deficit` are missing, without which `stake` messages are lost, and `rounds` can be sent, with this
-    /// one. At the session's end, a round that the policy would postpone, as with losses in bursts, is sent at once.
+    /// Returns the number of symbols to send. `deficit` symbols are missing, `stake` messages are lost without them,
+    /// and `rounds` remain, including this one. A policy for bursty losses may postpone a round. At the session's end
+    /// such a round is sent now.
     fn planned(&self, timing: Timing, rounds: usize, (deficit, stake): (usize, usize)) -> usize {
         let last = if timing.is_ending { 1 } else { rounds };
         let mut symbols = (last..=rounds).rev().map(|left| self.policy.rounds.symbols(left, deficit, stake));
         symbols.find(|&symbols| symbols > 0).unwrap_or_default()
     }
 
-    /// As many symbols have to leave in time for the message at this place.
+    /// Limits the gap so that `symbols` symbols leave in time for message `place`.
     fn spread(&mut self, (now, window): (Time, Window), place: usize, symbols: usize) {
         let Some(progress) = self.messages.get(place).filter(|progress| !progress.message.is_reliable) else { return };
         let left = self.leaves_by(now, progress, window).since(now);
         self.gap = self.gap.min(left / u32::try_from(symbols.max(1)).unwrap_or(u32::MAX));
     }
 
-    /// True if symbols over all messages serve: not if they had to make up for expired messages, too. They carry the age of the first
-    /// message, so that they end with its time.
+    /// Returns true if repair symbols over all messages are useful. They carry the age of the first message, and expire
+    /// with it. They are also useless if they would have to replace expired messages.
     fn may_be_repaired_together(&self, now: Time) -> bool {
         let first = self.messages.first().is_some_and(|first| !first.message.is_over(now + FINE));
         first && !self.messages.iter().any(|progress| progress.is_missing() && progress.message.is_over(now))
@@ -423,7 +431,7 @@ impl Unit {
         self.gap = spread_gap(gap_s);
     }
 
-    /// Number of rounds that can be sent for a message, with the one at hand.
+    /// Returns the number of rounds that can still be sent for message `place`, including this one.
     fn rounds_left(&self, now: Time, place: usize, Timing { round, window, .. }: Timing) -> usize {
         let Some(progress) = self.messages.get(place) else { return 1 };
         if progress.message.is_reliable {
@@ -433,15 +441,17 @@ impl Unit {
         1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
     }
 
-    /// Latest departure of a symbol that helps a message of it: there is time for it, and its unit is not behind the window.
+    /// Returns the latest departure of a symbol for this message: before its deadline, and before the unit's ids are
+    /// too old.
     fn leaves_by(&self, now: Time, progress: &Progress, window: Window) -> Time {
         progress.message.send_by.min(window.closes_at(now, self.first_id().unwrap_or_default()))
     }
 
-    /// Number of further repair symbols over all messages that it takes to decode those at these places.
+    /// Returns the number of further repair symbols needed to decode the messages at the indices `missing`.
     fn deficit(&self, missing: &[usize]) -> usize {
         let deficit = missing.len().saturating_sub(self.repairs_arrived.len());
-        // One repair symbol has no zeros, so that it is always enough for one message.
+        // All coefficients of a repair symbol are nonzero, so that one repair symbol always decodes one missing
+        // message.
         if deficit > 0 || missing.len() < 2 {
             return deficit;
         }
@@ -450,13 +460,13 @@ impl Unit {
         usize::from(!is_enough)
     }
 
-    /// True if its messages have no deadline; they are all of one kind.
+    /// Returns true if the messages have no deadline. All messages of a unit are of one kind.
     pub(super) fn is_reliable(&self) -> bool {
         self.messages.first().is_some_and(|progress| progress.message.is_reliable)
     }
 
-    /// The reports which would have proven reliable messages may all have been lost. Another symbol of each makes the peer tell of it again
-    /// (\[message-15\]).
+    /// Marks unproven reliable messages as incomplete if the reports with their proofs seem lost. Another symbol of
+    /// each makes the peer report it again (\[message-15\]).
     pub(super) fn ask_for_proofs(&mut self, now: Time, Timing { overdue, .. }: Timing) {
         let is_heard_of = self.repairs_unknown == 0 && self.messages.iter().all(|progress| progress.unknown == 0);
         if !self.is_reliable() || self.owes() || !is_heard_of || now < self.last_sent + overdue {
@@ -467,7 +477,8 @@ impl Unit {
         }
     }
 
-    /// Time of its wake-up without a report: it is due to close, or a message that may be missing has its last chance.
+    /// Returns the time at which to act without a report: to close the unit, or to use the last chance of a message
+    /// that may be missing.
     pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, window, .. }: Timing) -> Option<Time> {
         if !self.is_closed {
             return Some(self.closes_at);
@@ -476,13 +487,13 @@ impl Unit {
             || self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
         let count = missing().count();
         if self.is_reliable() {
-            // All have arrived, but what proves it may have been lost.
+            // All messages have arrived, but the report that proves it may have been lost.
             return (count == 0 || !self.owes()).then(|| self.last_sent + overdue);
         }
         let last_chance = missing().map(|progress| self.leaves_by(now, progress, window)).min()?;
-        // All that may then be sent has to leave in time.
+        // Leave time for all symbols that may be sent at the last chance.
         let last_chance = last_chance - (datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE);
-        // In a burst of losses nothing arrives that a report would be about.
+        // In a loss burst no datagram arrives, so that no report comes either.
         let is_heard_of = self.repairs_unknown == 0 && missing().all(|progress| progress.unknown == 0);
         Some(if self.owes() || is_heard_of { last_chance } else { last_chance.min(self.last_sent + overdue) })
     }

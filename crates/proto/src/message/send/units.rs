@@ -1,4 +1,5 @@
-//! The units under way, and which of them is next. What is looked up is found without passing through all others: there may be thousands.
+//! Units (groups of messages planned together) in progress, and their sending order. No operation loops over all units,
+//! because there may be thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +7,19 @@ use dfcp_time::Time;
 
 use super::unit::{Place, Unit};
 
-/// Units by the id of their first message, which is the number of a unit.
+/// Units by number. A unit's number is the id of its first message.
 #[derive(Debug, Default)]
 pub(super) struct Units {
     all: BTreeMap<u32, Unit>,
-    /// Units which owe symbols: from when on, and those whose time for that has come, the most urgent first.
+    /// Units with symbols to send later, by time.
     owing: BTreeSet<(Time, u32)>,
+    /// Units with symbols to send now, most urgent first.
     due: BTreeSet<(Time, u32)>,
-    /// No unit's time has come later than this.
+    /// Latest time at which a unit in `due` became due.
     due_since: Time,
-    /// Times of the units' wake-ups.
+    /// Timers of units.
     wakes: BTreeSet<(Time, u32)>,
-    /// Units that were looked at.
+    /// Number of unit look-ups, to test their cost.
     #[cfg(test)]
     pub(super) looked_at: std::cell::Cell<u64>,
 }
@@ -41,13 +43,13 @@ impl Units {
         self.all.get_mut(&number)
     }
 
-    /// The oldest one.
+    /// Returns the oldest unit.
     pub(super) fn first(&self) -> Option<(u32, &Unit)> {
         self.look();
         self.all.first_key_value().map(|(&number, unit)| (number, unit))
     }
 
-    /// The number of the one which has this message.
+    /// Returns the number of the unit that contains message `id`.
     pub(super) fn holder(&self, id: u32) -> Option<u32> {
         self.look();
         self.all.range(..=id).next_back().filter(|(_, unit)| unit.holds(id)).map(|(&number, _)| number)
@@ -68,9 +70,10 @@ impl Units {
         self.looked_at.set(self.looked_at.get() + 1);
     }
 
-    // ---- which is next ----
+    // ---- sending order ----
 
-    /// To be called after everything that may change what a unit owes, from when on, or how urgent that is.
+    /// Updates the unit's place in the sending order. Must be called after every change of its queued symbols, their
+    /// time, or their deadline.
     pub(super) fn queue(&mut self, now: Time, number: u32) {
         let Some(unit) = self.get(number).filter(|unit| unit.owes()) else { return self.set_place(number, None) };
         let (place, at) = match unit.next_at {
@@ -96,7 +99,7 @@ impl Units {
         };
     }
 
-    /// The most urgent one that owes a symbol now.
+    /// Returns the unit with the earliest deadline among those with a symbol to send now.
     pub(super) fn next_due(&mut self, now: Time) -> Option<u32> {
         while let Some(&(_, number)) = self.owing.first().filter(|&&(at, _)| at <= now) {
             self.queue(now, number);
@@ -104,12 +107,12 @@ impl Units {
         self.due.first().map(|&(_, number)| number)
     }
 
-    /// True if a unit is due.
+    /// Returns true if a unit has a symbol to send now.
     pub(super) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Time from which a unit owes a symbol, of those that had none to send at `asked`.
+    /// Returns the earliest time after `asked` at which a unit has a symbol to send.
     pub(super) fn owing_after(&self, asked: Time) -> Option<Time> {
         if !self.due.is_empty() && self.due_since > asked {
             return Some(self.due_since);
@@ -117,9 +120,9 @@ impl Units {
         self.owing.range((asked, u32::MAX)..).map(|&(at, _)| at).find(|&at| at > asked)
     }
 
-    // ---- when they are looked at ----
+    // ---- timers ----
 
-    /// One wake-up for each unit, and none for those which are gone: each costs a pass through the session's timers.
+    /// Sets the only timer of a unit. Stale timers are removed, because each costs a pass through the session's timers.
     pub(super) fn set_wake(&mut self, number: u32, at: Option<Time>) {
         let Some(unit) = self.all.get_mut(&number) else { return };
         if let Some(before) = std::mem::replace(&mut unit.wakes_at, at) {
@@ -128,12 +131,12 @@ impl Units {
         self.wakes.extend(at.map(|at| (at, number)));
     }
 
-    /// The next wake-up.
+    /// Returns the time of the next timer.
     pub(super) fn wakes_at(&self) -> Option<Time> {
         self.wakes.first().map(|&(at, _)| at)
     }
 
-    /// A unit whose time has come; it has no wake-up then.
+    /// Returns a unit whose timer has expired, and removes the timer.
     pub(super) fn next_wake(&mut self, now: Time) -> Option<(Time, u32)> {
         let &(at, number) = self.wakes.first().filter(|&&(at, _)| at <= now)?;
         self.set_wake(number, None);

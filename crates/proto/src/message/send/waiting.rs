@@ -1,4 +1,4 @@
-//! Messages which wait for their turn: at the session's rate, or because the path seems to be too long for them.
+//! Queue of messages that wait to be sent at the session's rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use dfcp_time::Time;
 use super::outgoing::Outgoing;
 use crate::limits::{MESSAGES_QUEUED_BYTES_MAX, MESSAGES_QUEUED_MAX};
 
-/// One of them.
+/// A queued message.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// Of messages of its kind, by its place.
+    /// Index of its class (messages of one kind).
     pub(super) class: usize,
     pub(super) message: Outgoing,
     pub(super) is_grouped: bool,
 }
 
-/// All of them, oldest first.
+/// Queued messages, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// By the order in which they were handed over.
+    /// Messages by number, in the order of hand-over.
     queue: BTreeMap<u64, Queued>,
     next: u64,
     bytes: usize,
-    /// Expiry of each, so that the removal of one takes no pass through the others.
+    /// Expiry times, so that dropping an expired message takes no loop over the queue.
     expiries: BTreeSet<(Time, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Waiting {
         self.queue.is_empty()
     }
 
-    /// True if there is room for a message of as many bytes.
+    /// Returns true if there is room for another message of `bytes` bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.queue.len() < MESSAGES_QUEUED_MAX && self.bytes + bytes <= MESSAGES_QUEUED_BYTES_MAX
     }
@@ -56,7 +56,7 @@ impl Waiting {
         Some(queued)
     }
 
-    /// Drops those whose time is over; returns how many.
+    /// Drops expired messages. Returns their number.
     pub(super) fn drop_expired(&mut self, now: Time) -> u64 {
         let before = self.queue.len();
         while let Some(&(_, number)) = self.expiries.first().filter(|&&(at, _)| at < now || at == Time::ZERO) {
@@ -66,7 +66,7 @@ impl Waiting {
     }
 }
 
-/// After this its time is over: one that cannot come in time has none.
+/// Returns the time after which the message is dropped; zero if it cannot arrive in time at all.
 fn expires_at(queued: &Queued) -> Time {
     if queued.message.lifetime_us == 0 { Time::ZERO } else { queued.message.send_by }
 }

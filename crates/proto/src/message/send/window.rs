@@ -1,4 +1,5 @@
-//! Limit to which ids may run ahead (`spec/protocol.md` \[message-8\]).
+//! Id window: a message's symbols may be sent only until 8192 younger messages have been begun (`spec/protocol.md`
+//! \[message-8\]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,22 +8,23 @@ use dfcp_time::Time;
 
 use crate::limits::MESSAGE_IDS_MAX;
 
-/// Symbols of a message leave until this number of ids were begun after it. The receiver remembers twice as many, and so does the ledger: what
-/// leaves last still finds both of them, however long its way, as no more ids are begun before its fate is known.
+/// A message's symbols may leave until this number of younger messages has been begun. Receiver and ledger remember
+/// twice as many ids. Even the last symbol arrives while both still know its message, because no further id is begun
+/// before its fate is known.
 pub(super) const WINDOW_IDS: u64 = MESSAGE_IDS_MAX as u64 / 2;
-/// From one mark to the next, ids.
+/// Distance between two time marks, ids.
 const MARK_IDS: u64 = 256;
 const MARKS: usize = (WINDOW_IDS / MARK_IDS) as usize;
 
-/// Times at which ids were begun.
+/// Recent pace of ids: times at which messages were begun.
 #[derive(Debug, Default)]
 pub(super) struct IdPace {
-    /// Of the last ones that are multiples of [`MARK_IDS`], oldest first.
+    /// Begin times of the last ids that are multiples of [`MARK_IDS`], oldest first.
     marks: VecDeque<Time>,
 }
 
 impl IdPace {
-    /// Message `id` is begun.
+    /// Records that message `id` is begun.
     pub(super) fn on_begin(&mut self, now: Time, id: u32) {
         if u64::from(id).is_multiple_of(MARK_IDS) {
             if self.marks.len() == MARKS {
@@ -32,36 +34,36 @@ impl IdPace {
         }
     }
 
-    /// The window now, with `next_id` to be begun next.
+    /// Returns the id window at `now`. `next_id` is the id of the next message to begin.
     pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
-        // Fewer ids than a window has are no pace: a burst ends before it matters.
+        // Fewer ids than the window holds do not predict a pace. A burst usually ends earlier.
         let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
         Window { next_id, lasts }
     }
 }
 
-/// Time for which symbols of a message may leave, as far as its id permits.
+/// Time for which the symbols of a message may leave, limited by the age of its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     next_id: u64,
-    /// Time at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
+    /// Time in which [`WINDOW_IDS`] messages are begun at the present pace. `None` if too few were begun to tell.
     lasts: Option<Duration>,
 }
 
 impl Window {
-    /// Time for which symbols of a message that is begun now may leave.
+    /// Returns the time for which symbols of a message begun now may leave.
     pub(super) fn lasts(self) -> Duration {
         self.lasts.unwrap_or(Duration::MAX)
     }
 
-    /// Time until which symbols of message `id` may leave, at the present pace.
+    /// Returns the time until which symbols of message `id` may leave, at the present pace.
     pub(super) fn closes_at(self, now: Time, id: u32) -> Time {
         let Some(lasts) = self.lasts else { return Time::MAX };
         let left = WINDOW_IDS.saturating_sub(self.next_id.saturating_sub(id.into()));
         now + lasts.mul_f64(left as f64 / WINDOW_IDS as f64)
     }
 
-    /// True if no symbol of message `id` may leave once the next one is begun.
+    /// Returns true if no symbol of message `id` may leave once `next_id` is begun.
     pub(super) fn is_behind(next_id: u64, id: u32) -> bool {
         next_id.saturating_sub(id.into()) >= WINDOW_IDS
     }
@@ -74,7 +76,7 @@ mod tests {
     #[test]
     fn a_window_lasts_as_long_as_the_last_one_and_longer_after_a_pause() {
         let mut pace = IdPace::default();
-        // 4 a millisecond.
+        // 4 ids per millisecond.
         for id in 0..20_000_u32 {
             let now = Time::from_us(u64::from(id) * 250);
             if id < 7_000 {

@@ -1,20 +1,22 @@
-//! Input of the breaker: the sender's counters at two moments, and their difference.
+//! Input of the breaker: the sender's counters at two times, and their difference.
 
 use dfcp_time::Time;
 
-/// The sender's knowledge at a moment, from its own counters and the latest report.
+/// Counters of the sender at one time, with the latest report taken in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Time,
-    /// Datagrams sent so far.
+    /// Number of datagrams sent.
     pub(crate) numbered: u64,
-    /// Datagrams with a known fate, and those of them which arrived.
+    /// Number of datagrams of known fate.
     pub(crate) settled: u64,
+    /// Number of datagrams that arrived.
     pub(crate) arrived: u64,
-    /// IP bits which arrived, and which were sent.
+    /// Bits of IP packets that arrived.
     pub(crate) arrived_bits: u64,
+    /// Bits of IP packets sent.
     pub(crate) sent_bits: u64,
-    /// Half of what may be sent without proof that it is decoded has been.
+    /// True if half of the credit, the bytes that may be sent without proof of decoding, is used up.
     pub(crate) is_credit_short: bool,
 }
 
@@ -41,7 +43,7 @@ impl Sample {
         }
     }
 
-    /// The standard error of `loss`.
+    /// Returns the standard error of `loss`.
     pub(super) fn doubt(&self) -> f64 {
         (self.loss * (1.0 - self.loss) / self.settled.max(1) as f64).sqrt()
     }

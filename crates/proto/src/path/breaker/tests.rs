@@ -1,4 +1,4 @@
-//! The breaker against modelled paths: a finite first-in first-out queue, a rate, loss by chance, delay.
+//! Tests of the breaker against a path model: rate limit, finite FIFO queue, random loss, and delay.
 
 use std::collections::VecDeque;
 
@@ -16,21 +16,21 @@ const START: Snapshot = Snapshot {
     is_credit_short: false,
 };
 
-/// A path which takes `capacity_bps` and holds up to 0.5 s of that in a queue; a share `loss` of the datagrams is lost by
-/// chance, after the queue or before it. What comes out is known to the sender `rtt` later.
+/// A path of rate `capacity_bps` with a queue of 0.5 s. A share `loss` of the datagrams is lost at random, after the
+/// queue or before it. The sender learns of arrivals `rtt` later.
 struct Model {
     configured_bps: u64,
     capacity_bps: f64,
     loss: f64,
     loses_first: bool,
     rtt: Duration,
-    /// The share of what is allowed that the application offers.
+    /// Fraction of the allowed rate that the application uses.
     offered: fn(Time) -> f64,
     breaker: Breaker,
     now: Snapshot,
-    /// Counters that become known later, with the time.
+    /// Counters in reports on their way, by arrival time of the report.
     known: VecDeque<(Time, Snapshot)>,
-    /// Counters of datagrams which are under way or have arrived.
+    /// Counters that include datagrams in flight.
     ahead: Snapshot,
     unsent_bits: f64,
     queue_bits: f64,
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    /// Xorshift64*.
+    /// Draws a random loss (xorshift64*).
     fn is_lost(&mut self) -> bool {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -114,7 +114,7 @@ impl Model {
         }
     }
 
-    /// The mean allowed rate and the delivered one of the next seconds, bit/s.
+    /// Simulates this many seconds. Returns the mean allowed and the mean delivered rate, bit/s.
     fn run(&mut self, seconds: u64) -> (f64, f64) {
         let before = self.now.arrived_bits;
         (self.allowed_sum, self.steps) = (0.0, 0);
@@ -131,7 +131,7 @@ impl Model {
 
 const LOSSES: [f64; 9] = [0.0, 0.01, 0.03, 0.06, 0.10, 0.14, 0.20, 0.40, 0.60];
 
-/// Mean allowed and delivered rate over 30 s, of what the path takes and delivers at best, after `settle_s`.
+/// Returns the mean allowed and delivered rate over 30 s after `settle_s`, relative to the best possible ones.
 fn settled(model: &mut Model, settle_s: u64) -> (f64, f64) {
     model.run(settle_s);
     let (allowed, delivered) = model.run(30);
@@ -145,7 +145,7 @@ fn a_full_path_is_followed_whatever_it_loses_by_itself() {
         for over in [1.2, 2.0, 10.0, 100.0] {
             for (seed, loss) in LOSSES.into_iter().enumerate() {
                 for loses_first in [false, true] {
-                    // Before the queue, loss relieves it: the path is less full.
+                    // Loss before the queue relieves it, so that the path is less full.
                     if loses_first && over * (1.0 - loss) < 1.3 {
                         continue;
                     }
@@ -164,7 +164,8 @@ fn a_full_path_is_followed_whatever_it_loses_by_itself() {
     }
 }
 
-/// Half of the credit is used up a second or two after the path has shrunk, and most of what is known then is of before.
+/// Half of the credit is used up a second or two after the path has shrunk. Most of the known fates are then from
+/// before.
 #[test]
 fn a_path_which_has_just_shrunk_is_found_full_though_the_credit_leaves_no_three_seconds() {
     for rtt_ms in [20, 100, 200] {
@@ -232,7 +233,7 @@ fn own_loss_which_rises_or_falls_is_measured_anew() {
     model.run(20);
     for loss in [0.4, 0.05, 0.2, 0.0] {
         model.loss = loss;
-        // Until the next measurement a loss which fell is made up for.
+        // A decrease of own loss goes unnoticed until the next measurement.
         let (allowed, delivered) = settled(&mut model, 45);
         assert!((0.9..1.35).contains(&allowed) && delivered > 0.9, "{loss}: {allowed}, {delivered}");
     }
@@ -301,7 +302,7 @@ fn a_limit_survives_silence_of_the_application() {
 #[test]
 fn an_application_which_pauses_during_the_test_does_not_mislead_it() {
     let mut model = Model::new(1, 100_000_000, 10e6, 0.0, 20);
-    // The test runs from 3.3 s or so for a second; in most of it there is nothing to send.
+    // The test runs for a second from about 3.3 s on. For most of it there is little to send.
     model.offered = |at| if (3.2..4.5).contains(&at.as_secs_f64()) { 0.1 } else { 1.0 };
     model.run(4);
     let (allowed, delivered) = settled(&mut model, 15);

@@ -1,12 +1,12 @@
-//! The course of a connection as the breaker sees it: without what is not judged, and without the time in which nothing could be sent
-//! because the peer was silent (\[breaker-8\]).
+//! Snapshots as the breaker sees them: without the periods that are not judged, and without the time in which the
+//! peer's silence prevented sending (\[breaker-8\]).
 
 use std::time::Duration;
 
 use super::Snapshot;
 use crate::path::unjudged::Judgement;
 
-/// Totals left out so far.
+/// Totals of the excluded periods so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     time: Duration,
@@ -16,15 +16,15 @@ struct LeftOut {
     sent_bits: u64,
 }
 
-/// Cuts what is not judged out of a sequence of snapshots, and joins what is left.
+/// Filter that removes excluded periods from a sequence of snapshots, and joins the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// The newest that was seen, and what has been left out before.
+    /// Newest snapshot, and the totals excluded up to it.
     last: Option<Box<(Snapshot, LeftOut)>>,
 }
 
 impl Watched {
-    /// The snapshot as the breaker is to see it; `None` if nothing of it is judged.
+    /// Returns the snapshot without the excluded periods. `None` if the period since the last snapshot is excluded.
     pub(crate) fn see(&mut self, now: Snapshot, judgement: Judgement) -> Option<Snapshot> {
         let last = self.last.get_or_insert_with(|| Box::new((now, LeftOut::default())));
         let before = std::mem::replace(&mut last.0, now);
@@ -46,7 +46,7 @@ impl Watched {
         let LeftOut { time, settled, arrived, arrived_bits, sent_bits } = *left_out;
         Some(Snapshot {
             at: now.at - time,
-            // As many are in flight as in truth.
+            // Keep the number of datagrams in flight unchanged.
             numbered: now.numbered.saturating_sub(settled),
             settled: now.settled.saturating_sub(settled),
             arrived: now.arrived.saturating_sub(arrived),

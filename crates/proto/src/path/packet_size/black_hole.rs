@@ -1,21 +1,24 @@
-//! Signs that a path has become narrower: large packets are lost, and nothing else is known to be (\[size-6\]).
+//! Black hole detection: signs that a path has become narrower and drops large packets only (\[size-6\]).
 
-/// Large packets in a row of which nothing has been heard.
+/// Large packets in a row without any report that raise suspicion.
 const SUSPICIOUS: u16 = 8;
 
-/// The same where smaller packets get through, and their arrival may hide that of large ones.
+/// Lost large packets that raise suspicion while smaller packets get through. The threshold is higher, because arrivals
+/// are not attributed to sizes.
 const SUSPICIOUS_AMONG_SMALL: i32 = 32;
 
-/// So much sooner it is asked where packets have the base size: asking costs no size then, and whoever has little to send sends few again.
+/// Divisor of this threshold when packets have the base size. A test then does not lower the size, and a sender with
+/// little data repeats only few packets.
 const SOONER_AT_BASE: i32 = 8;
 
-/// Fate of large packets, or of full ones if none are large. It only raises suspicion: the probes that follow decide.
+/// Fate of large packets, or of full ones if none are large. It only raises suspicion; the probes that follow give the
+/// verdict.
 #[derive(Debug)]
 pub(crate) struct LargePackets {
-    /// Sent since the last report that was news.
+    /// Large packets sent since the last report.
     unheard: u16,
-    /// Of known fate since the last of which it is certain that it arrived; below 0 while packets are passed by that were sent before
-    /// the size was what it is.
+    /// Large packets of known fate since the last certain arrival of one. Negative while packets of the previous size
+    /// are skipped.
     lost: i32,
     lost_max: i32,
 }
@@ -31,7 +34,7 @@ impl LargePackets {
         self.unheard = self.unheard.saturating_add(1);
     }
 
-    /// A report passes `large` large packets by and `small` others; `arrived` arrived of them all.
+    /// Takes in a report on `large` large packets and `small` others, of which `arrived` have arrived in total.
     pub(crate) fn on_report(&mut self, large: u64, small: u64, arrived: u64) {
         self.unheard = 0;
         if arrived > small {
@@ -41,17 +44,18 @@ impl LargePackets {
         }
     }
 
-    /// True if smaller packets get through and larger ones hardly do.
+    /// Returns true if smaller packets get through and larger ones hardly do.
     pub(crate) fn are_lost_among_small(&self, is_above_base: bool) -> bool {
         self.lost >= if is_above_base { self.lost_max } else { self.lost_max / SOONER_AT_BASE }
     }
 
-    /// True if silence since `probes` probes of the peer is suspicious.
+    /// Returns true if silence about large packets is suspicious. `probes` is the number of unanswered probes sent
+    /// since.
     pub(crate) fn are_unheard(&self, probes: u32) -> bool {
         self.unheard >= SUSPICIOUS || probes >= 2 && self.unheard > 0
     }
 
-    /// They have been suspected; if that was wrong, it takes twice as much the next time.
+    /// Resets the counts after a suspicion, and doubles the threshold in case it was wrong.
     pub(crate) fn on_suspected(&mut self, is_above_base: bool) {
         if self.are_lost_among_small(is_above_base) {
             self.lost_max = self.lost_max.saturating_mul(2);
@@ -59,7 +63,7 @@ impl LargePackets {
         (self.unheard, self.lost) = (0, 0);
     }
 
-    /// Packets have another size from now on; `in_flight` of the present one are under way.
+    /// Resets the counts for a new size. `in_flight` packets of the previous size are skipped.
     pub(crate) fn on_size_changed(&mut self, in_flight: usize) {
         self.unheard = 0;
         self.lost = i32::try_from(in_flight).map_or(i32::MIN, |packets| -packets);
@@ -82,7 +86,7 @@ mod tests {
         assert!(!large.are_unheard(9), "something is heard");
     }
 
-    /// Small packets get through, so there is no silence: what arrives is never more than these.
+    /// Small packets get through, so that reports continue. No more packets arrive than small ones were sent.
     #[test]
     fn large_packets_among_small_ones_are_missed() {
         let mut large = LargePackets::default();
@@ -107,7 +111,7 @@ mod tests {
         assert!(large.are_lost_among_small(true));
     }
 
-    /// A sender of three packets which it repeats need not do so 32 times to learn that the path carries none of them.
+    /// A sender that repeats three packets must not need 32 losses to detect that the path carries none of them.
     #[test]
     fn at_the_base_size_it_is_asked_sooner() {
         let mut full = LargePackets::default();

@@ -1,17 +1,17 @@
-//! The probes of one size.
+//! Probes of one packet size.
 
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Probes of one size whose numbers are remembered, and of which a verdict is made at the latest.
+/// Most probes of one size. A verdict is reached by then.
 pub(super) const PROBES_MAX: u32 = 128;
 
-/// Probes of one size, and how many of them were answered. A connection which sends little keeps one, so it is small.
+/// Counts of sent and answered probes of one size. A connection that sends little keeps one, so it is small.
 #[derive(Debug)]
 pub(super) struct Probes {
     bytes: u16,
-    /// Those without an answer.
+    /// Datagram numbers of unanswered probes.
     numbers: Vec<u64>,
     sent: u8,
     answered: u8,
@@ -59,12 +59,12 @@ impl Probes {
         (self.sent > 0).then_some(self.last_number)
     }
 
-    /// The highest number that was answered; 0 without an answer.
+    /// Returns the highest answered datagram number; 0 before an answer.
     pub(super) fn newest_answered(&self) -> u64 {
         self.newest_answered
     }
 
-    /// Number of probes that left before datagram `number` and have no answer.
+    /// Returns the number of unanswered probes that left before datagram `number`.
     pub(super) fn unanswered_before(&self, number: u64) -> u32 {
         self.numbers.iter().filter(|&&sent| sent < number).count() as u32
     }
@@ -78,7 +78,7 @@ impl Probes {
         }
     }
 
-    /// Takes in an answer; `true` if `echo` is the number of one of them, and the first answer to it.
+    /// Takes in an answer. Returns true if `echo` is the number of an unanswered probe, truncated to 32 bits.
     pub(super) fn on_answer(&mut self, echo: u32) -> bool {
         let Some(index) = self.numbers.iter().position(|&number| number as u32 == echo) else { return false };
         self.newest_answered = self.newest_answered.max(self.numbers.swap_remove(index));

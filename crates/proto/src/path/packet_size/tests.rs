@@ -1,4 +1,4 @@
-//! The state machine against a path that loses at random, both ways, and carries packets up to a width.
+//! Tests of the state machine against a path with random loss in both directions and a limited packet size.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 const MAX: u16 = 1_496;
 const RTT: Duration = Duration::from_millis(50);
 
-/// One direction of a path, its peer, and a sender whose data ask for reports all the time.
+/// One direction of a path with its peer, and a sender whose data constantly request reports.
 struct World {
     now: Time,
     size: PacketSize,
@@ -18,7 +18,7 @@ struct World {
     loss: f64,
     random: ChaCha20Rng,
     number: u64,
-    /// Answers on their way, and the numbers whose fate is known by then.
+    /// Answers on their way, by arrival time and datagram number.
     answers: BTreeMap<(Time, u64), bool>,
     probes: u32,
     largest_sent: u16,
@@ -58,7 +58,7 @@ impl World {
                 let view = PathView { settled: Some(number), loss, patience: RTT + Duration::from_millis(10) };
                 self.size.on_report(self.now, view);
             }
-            // A few datagrams of data, and perhaps a probe.
+            // Some datagrams of data, and a probe if one is due.
             self.size.on_full_sent(20_000);
             self.number += 1;
             let mut is_answered = false;
@@ -117,7 +117,7 @@ fn without_loss_every_width_is_known_within_a_second() {
     }
 }
 
-/// RFC 8899 §5.1.1, PMTU_RAISE_TIMER.
+/// Tests PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
 #[test]
 fn a_path_which_becomes_wider_is_noticed_after_ten_minutes() {
     let mut world = World::new(1, 1_400, 0.1);
@@ -160,7 +160,7 @@ fn an_outage_of_everything_is_no_black_hole_and_costs_ever_fewer_probes() {
     assert_eq!((world.size.bytes(), world.size.black_holes()), (MAX, 0));
 }
 
-/// Without a known loss there is no verdict, however long nothing is answered.
+/// With an unknown loss rate there is no verdict, however long probes are unanswered.
 #[test]
 fn without_knowledge_of_the_loss_no_size_fails() {
     let mut size = PacketSize::new(Time::ZERO, MAX);
@@ -176,7 +176,7 @@ fn without_knowledge_of_the_loss_no_size_fails() {
     assert!(matches!(&size.phase, Phase::Searching(MAX, Some(probes)) if probes.sent() == PROBES_BLIND));
 }
 
-/// Answers to probes that were never sent change nothing, nor do repeated answers.
+/// Answers to unsent probes, and repeated answers, are ignored.
 #[test]
 fn invented_answers_change_nothing() {
     let mut size = PacketSize::new(Time::ZERO, MAX);

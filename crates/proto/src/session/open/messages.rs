@@ -1,4 +1,5 @@
-//! Messages of an open session: before streams, up to their share of the rate (`spec/protocol.md` \[message-11\]).
+//! Messages of an open session. They precede streams, up to their share of the rate (`spec/protocol.md`
+//! \[message-11\]).
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use crate::session::messages::Messages;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
 
-/// The path, as the planning of messages needs to know it.
+/// Returns the path properties that the planning of messages needs.
 pub(in crate::session) fn path_view(common: &Common) -> PathView {
     PathView::of(common.paths.active(), common.streams.send.packet_symbol_size())
 }
 
-/// Calls on the messages of a session, if it has any.
+/// Sending and receiving messages, if the session has them.
 impl Messages {
-    /// The next datagram with a message's symbol, if one is due and may be sent.
+    /// Writes the next datagram with a message's symbol, if one is due and may be sent.
     pub(super) fn next(now: Time, common: &mut Common, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         if common.messages.is_none() || !Self::may_send(now, common) {
             return Ok(None);
@@ -34,7 +35,7 @@ impl Messages {
         let Common { messages: Some(messages), paths, link, streams, .. } = common else { return Ok(None) };
         let path = paths.active_mut();
         let symbol = messages.send.next(now, &view);
-        // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
+        // Do this only once: it visits everything in flight, streams included, and the peer controls how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
             path.flight_mut().forget_messages();
             messages.are_in_flight = false;
@@ -64,7 +65,7 @@ impl Messages {
         let ip_bytes = path.ip_bytes(length, 0);
         let what = Carried::Message { is_large: path.is_telling(ip_bytes) };
         path.on_symbol_sent(Sent::new(number, now, what), is_probe);
-        // Alone they may take all.
+        // Messages may use the whole rate while streams have nothing to send.
         if let Some(bps) = path.rate_bps().filter(|_| !streams.send.is_drained()) {
             let bps = bps / 100 * u64::from(common.config.message_share_percent);
             messages.share.on_sent(now, ip_bytes * 8, bps);
@@ -73,26 +74,27 @@ impl Messages {
         Ok(Some(Data { length, virtual_bytes: 0 }))
     }
 
-    /// True if credit and share permit a message.
+    /// Returns true if credit and rate share permit a message.
     fn may_send(now: Time, common: &Common) -> bool {
         let is_ready = common.messages.as_ref().is_some_and(|messages| messages.share.ready_at() <= now);
         is_ready && Self::not_before(common).is_some_and(|at| now >= at)
     }
 
-    /// From when on the credit permits it; `None` if that needs news from the peer.
+    /// Returns the time from which the credit permits a message. `None` if a report of the peer is needed first.
     fn not_before(common: &Common) -> Option<Time> {
         match common.spending() {
             Spending::Freely | Spending::Needed => Some(Time::ZERO),
-            // The next proof may be of a block, or of a message if no block is under way.
+            // The next proof may be that of a block, or that of a message if no block is in flight.
             Spending::OldestBlock => common.streams.send.is_idle().then_some(Time::ZERO),
             Spending::Trickle { not_before } => common.streams.send.is_idle().then_some(not_before),
         }
     }
 
-    /// Earliest time at which a message may be due that was not at `asked`.
+    /// Returns the earliest time when a message may be due that was not due at `asked`.
     pub(super) fn next_at(asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
-        // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).
+        // A silent peer must be probed even if nothing else happens. Streams schedule probes only if one of them has
+        // data ([silence-2]).
         let probe = messages.send.is_due().then(|| common.path().probe_at(Spending::Freely));
         let at = messages.send.next_timeout(asked).into_iter().chain(probe.filter(|&at| at > asked)).min()?;
         let at = at.max(Self::not_before(common)?);
@@ -100,7 +102,7 @@ impl Messages {
         Some(at.max(ready))
     }
 
-    /// A datagram of a message has come.
+    /// Processes a received datagram with a message's symbol.
     pub(super) fn take(
         now: Time,
         common: &mut Common,
@@ -116,19 +118,20 @@ impl Messages {
         Ok(())
     }
 
-    /// Writes what a report says of datagrams that did not come, and of messages.
+    /// Writes the records of lost datagrams and of messages into a report.
     pub(super) fn write_records(now: Time, common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
         let Common { messages: Some(messages), link, streams, .. } = common else { return };
-        // Keep-alives are answered with reports, too: what is over goes also when no message comes any more.
+        // Forget expired messages here: reports also answer keep-alives, so this works even if no message arrives any
+        // more.
         messages.recv.forget(now, streams.recv.memory());
         let highest = link.arrivals.expand(highest);
-        // Nothing is written of what has no room.
+        // Loss runs that do not fit are omitted.
         let _written = writer.loss_runs(link.arrivals.loss_runs(highest));
         let room = writer.room_bytes() / 2;
         messages.recv.write_record(writer, room);
     }
 
-    /// The round trip that a report tells which names a datagram without data as the highest.
+    /// Returns an RTT sample from a report whose highest datagram is a keep-alive.
     pub(super) fn asked_sample(now: Time, common: &Common, report: &Report) -> Option<Duration> {
         let messages = common.messages.as_ref()?;
         let highest = expand(report.highest_datagram, common.link.numbers.end());
@@ -137,7 +140,7 @@ impl Messages {
         (!sample.is_zero()).then_some(sample)
     }
 
-    /// Takes in what a report that is news says of messages, and of which datagrams are lost.
+    /// Processes the records of messages and of lost datagrams, in a report that no later report has overtaken.
     pub(super) fn on_report(
         now: Time,
         common: &mut Common,
@@ -162,7 +165,7 @@ impl Messages {
     }
 }
 
-/// The records of a report which speak of messages and losses.
+/// Returns the loss record and the message record of a report.
 fn records<'a>(records: &Records<'a>) -> (Option<LossRuns<'a>>, Option<(MessagesState, MessageRuns<'a>)>) {
     let (mut losses, mut messages) = (None, None);
     for record in records.clone() {

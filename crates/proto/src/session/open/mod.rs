@@ -1,5 +1,5 @@
-//! A session which is open: from ESTABLISHED to TIME_WAIT. Wiring over the small owners which decide (streams, reporter,
-//! closing; the path).
+//! An open session, from ESTABLISHED to TIME_WAIT. Connects the components that make the decisions: streams, reporter,
+//! closing and path.
 
 mod asked;
 mod keep_alive;
@@ -43,11 +43,11 @@ use crate::state::State;
 pub(super) struct Open {
     /// Handshake segments that may need retransmission.
     handshake: Handshake,
-    /// The third message of a sealed one, until the acceptor shows that it has come.
+    /// Third message of a sealed handshake, until the acceptor shows that it has arrived.
     third: Option<Box<[u8]>>,
     closing: Closing,
     own_ticket: OwnTicket,
-    /// The peer has told its ticket, and is to hear that it has come.
+    /// The peer has sent its reset ticket, which must be acknowledged.
     owes_ticket_ack: bool,
     query: SessionQuery,
     pub(super) reporter: Reporter,
@@ -57,7 +57,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// The handshake is done.
+    /// Opens a session after the handshake.
     pub(super) fn new(now: Time, common: &mut Common, opening: &mut Opening, agreed: Agreed) -> Self {
         let Agreed { peer, third, ticket } = agreed;
         let keep_alive = KeepAlive::new(&common.config, opening.began_at, peer.idle_timeout);
@@ -91,7 +91,7 @@ impl Open {
         self.closing.state()
     }
 
-    /// The data that the session has to send, for a driver that lets sessions take turns.
+    /// Describes the data waiting to be sent, for a driver that lets sessions take turns.
     pub(super) fn sending(&self, common: &Common) -> Sending {
         let send = &common.streams.send;
         let is_under_way = send.is_under_way(common.paths.active());
@@ -104,20 +104,20 @@ impl Open {
         }
     }
 
-    /// Tells the peer once a good part more of the window is free than it knows of.
+    /// Reports freed receive window to the peer, once it is considerably larger than the window last reported.
     pub(super) fn tell_of_room(&mut self, now: Time, common: &mut Common) {
         if common.streams.recv.has_room_to_tell() {
             self.reporter.on_own_news(now);
         }
     }
 
-    /// Our FIN, once every stream has said where it ends: that of the first one says that nothing else will come. It is
-    /// repeated as long as there is progress, so it is sent at once (\[close-1\]).
+    /// Starts closing once only our first stream is left and its end is known: the first stream's FIN promises that no
+    /// other data follows. FIN is repeated as long as there is progress, so it is sent immediately (\[close-1\]).
     fn start_closing(&mut self, now: Time, common: &mut Common) {
         let send = &common.streams.send;
         let Some(end) = send.first_end().filter(|_| send.is_only_first()) else { return };
         if common.messages.is_some() {
-            // They are a part of what comes ([message-13]).
+            // Messages must be complete before FIN ([message-13]).
             let path = messages::path_view(common);
             let Some(messages) = &mut common.messages else { return };
             messages.send.end(now, &path);
@@ -129,7 +129,8 @@ impl Open {
         common.streams.on_ending();
     }
 
-    /// After anything that can end a direction: the states which follow, and how the session ends if it does.
+    /// Updates the closing state after an event that may have ended a direction. Returns the end of the session, if it
+    /// ends.
     pub(super) fn update_closing(&mut self, now: Time, common: &mut Common) -> Option<End> {
         if common.streams.send.is_exhausted() {
             let error = Some(ConnectionError::StreamTooLong);
@@ -182,7 +183,7 @@ impl Open {
         ])
     }
 
-    /// Lets time pass; how the session ends, if it does.
+    /// Handles expired timeouts. Returns the end of the session, if it ends.
     pub(in crate::session) fn handle_timeout(&mut self, now: Time, common: &Common) -> Option<End> {
         if self.handshake.is_exhausted(now) {
             self.handshake.stop_timer();
@@ -196,7 +197,7 @@ impl Open {
         self.closing.is_exhausted(now).then(|| End::because(ConnectionError::CloseTimeout))
     }
 
-    /// Time at which silence ends the session (\[idle-1\], \[silence-3\]).
+    /// Returns the time when silence ends the session (\[idle-1\], \[silence-3\]).
     fn idle_at(&self, common: &Common) -> Option<Time> {
         let is_over = self.closing.time_wait_until().is_some();
         (!is_over).then(|| common.last_heard + common.config.idle_timeout)
@@ -208,7 +209,7 @@ impl Open {
         earlier(regular, self.credit_report_at(common))
     }
 
-    /// Time to tell a peer which waits for it of more streams that it may open.
+    /// Time to report more stream credit to a peer that waits for it.
     fn credit_report_at(&self, common: &Common) -> Option<Time> {
         common.streams.ids.credit_at().and_then(|at| self.reporter.due_for(at))
     }
@@ -217,13 +218,14 @@ impl Open {
         if self.state().is_open() { self.keep_alive.due_at(common) } else { None }
     }
 
-    /// Time to ask a silent peer if it has lost the session.
+    /// Time to query a silent peer for a lost session.
     #[inline]
     fn query_at(&self) -> Option<Time> {
         self.query.due_at().filter(|_| self.state() != State::TimeWait)
     }
 
-    /// Time to tell the peer this side's reset ticket: it can open nothing before the handshake's last message has come.
+    /// Time to send our reset ticket. Not before the third handshake message has arrived, since the peer could not
+    /// decrypt it.
     #[inline]
     fn own_ticket_at(&self, common: &Common) -> Option<Time> {
         self.own_ticket.due_at(common.last_heard).filter(|_| self.third.is_none() && self.state().is_open())
@@ -237,7 +239,7 @@ impl Open {
         common.path().size_probe_at(&common.link.arrivals, || common.spending())
     }
 
-    /// Earliest time for data, as far as is known.
+    /// Returns the earliest time for sending data, as far as it is known.
     fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
         if self.state() == State::TimeWait {
             return None;
@@ -246,13 +248,13 @@ impl Open {
             return Some(common.path().ready_at().max(now));
         }
         let message = Messages::next_at(self.asked.at(), common);
-        // Anything due when the sender was last asked and had nothing waits for another event.
+        // A symbol that was already due at the last poll, and was not sent, waits for an event instead of a timer.
         let fresh = common.streams.send.next_timeout(self.asked.at(), common.paths.active(), common.spending());
         earlier(fresh, message).map(|at| at.max(common.path().ready_at()))
     }
 }
 
-/// The agreed parameters that concern the path; the peer permits us `rate_max_bps`.
+/// Returns the agreed parameters that concern the path. `rate_max_bps` is the rate that the peer permits us.
 fn agreement(common: &Common, rate_max_bps: u64) -> Agreement {
     let symbol_bytes = proof::data_bytes_max(common.symbol_size, common.link.is_sealed);
     Agreement {
@@ -263,7 +265,7 @@ fn agreement(common: &Common, rate_max_bps: u64) -> Agreement {
     }
 }
 
-/// A datagram which is not authentic has no effect, until there have been too many of them (\[seal-7\]).
+/// Returns the effect of a datagram that fails authentication: none, until the forgery limit is reached (\[seal-7\]).
 pub(super) fn unopened(error: &OpenError) -> Stop {
     match error {
         OpenError::ForgeryLimit => End::because(ConnectionError::ForgeryLimit).into(),

@@ -1,11 +1,11 @@
-//! This side's reset ticket on its way to the peer (`spec/protocol.md` \[rst-9\]).
+//! Schedule for sending our reset ticket to the peer (`spec/protocol.md` \[rst-9\]).
 
 use dfcp_secure::ResetTicket;
 use dfcp_time::Time;
 
 use crate::limits;
 
-/// The ticket that the peer is told until it has acknowledged it.
+/// Our reset ticket, sent repeatedly until the peer has acknowledged it.
 #[derive(Debug)]
 pub(super) struct OwnTicket {
     ticket: Option<Box<ResetTicket>>,
@@ -14,19 +14,19 @@ pub(super) struct OwnTicket {
 }
 
 impl OwnTicket {
-    /// For a session that has opened `now`.
+    /// Creates the schedule of a session that opens `now`.
     pub(super) fn new(now: Time, ticket: Option<Box<ResetTicket>>) -> Self {
         Self { ticket, due_at: now + limits::RESET_TICKET_AFTER }
     }
 
-    /// Time of the next copy. A peer that was not heard since the last one gets no other: it may be gone.
+    /// Time of the next copy. `None` if the peer has been silent since the last copy, as it may be gone.
     #[inline]
     pub(super) fn due_at(&self, last_heard: Time) -> Option<Time> {
         self.ticket.as_ref()?;
         (last_heard + limits::RESET_TICKET_INTERVAL > self.due_at).then_some(self.due_at)
     }
 
-    /// The ticket, if it is due.
+    /// Returns the ticket, if it is due.
     #[inline]
     pub(super) fn take_due(&mut self, now: Time, last_heard: Time) -> Option<&ResetTicket> {
         self.due_at(last_heard).filter(|&at| now >= at)?;
@@ -34,7 +34,7 @@ impl OwnTicket {
         self.ticket.as_deref()
     }
 
-    /// The peer has it.
+    /// Stops sending, after the peer's acknowledgement.
     pub(super) fn on_acknowledged(&mut self) {
         self.ticket = None;
     }

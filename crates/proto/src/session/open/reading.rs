@@ -1,20 +1,22 @@
-//! A bound on the time that a session spends on reading its peer's reports.
+//! Limit on the time that a session spends reading its peer's reports.
 
 use dfcp_time::Time;
 
 use crate::limits::{REPORT_PER_ITEM, REPORT_READING, REPORTS_AT_ONCE, REPORTS_SHARE};
 use crate::shared::bucket::Bucket;
 
-/// The time which a peer's reports may take, however many it sends: each visits what is under way (`spec/protocol.md` \[report-15\]).
+/// Time budget for the peer's reports. Each report visits all blocks in flight, so their number alone is no limit
+/// (`spec/protocol.md` \[report-15\]).
 #[derive(Debug, Default)]
 pub(super) struct ReadingTime {
     bucket: Bucket,
 }
 
 impl ReadingTime {
-    /// Takes the time for a report while `items` blocks are under way and streams wait for it; false if there is none left.
+    /// Charges the time for reading a report, with `items` blocks in flight and waiting streams. Returns false if the
+    /// budget is used up.
     pub(super) fn take(&mut self, now: Time, items: usize) -> bool {
-        // It runs into debt by one report, so that the longest one is read, too.
+        // Permit a debt of one report, so that even the longest report can be read.
         if !self.bucket.is_full(now + REPORTS_AT_ONCE * REPORTS_SHARE) {
             return false;
         }
@@ -30,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// Reports read of those that come every `interval` for a second.
+    /// Number of reports read in one second, if one arrives every `interval`.
     fn read_in_a_second(interval: Duration, items: usize) -> u32 {
         let mut reading = ReadingTime::default();
         let steps = (0..).map(|step| interval * step).take_while(|&at| at < Duration::from_secs(1));

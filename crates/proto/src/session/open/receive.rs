@@ -1,5 +1,5 @@
-//! Arrivals in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
-//! nothing, and in a sealed session neither does anything that is not authentic.
+//! Processing of received segments in an open session. Each segment goes to the component that it concerns. Invalid
+//! segments have no effect; in a sealed session, unauthenticated ones have none either.
 
 use dfcp_secure::{ResetTicket, epoch_of};
 use dfcp_time::Time;
@@ -22,7 +22,7 @@ use crate::session::stream_set::Direction;
 use crate::session::{End, Stop};
 use crate::shared::PushError;
 
-/// Symbols that the peer has proven to have decoded.
+/// Totals of the symbols that the peer has proven to have decoded.
 #[derive(Clone, Copy, Debug)]
 struct ProvenSymbols {
     symbols: u64,
@@ -39,7 +39,7 @@ impl ProvenSymbols {
         }
     }
 
-    /// Pays off what the peer has proven beyond these.
+    /// Credits the path with everything proven since `self`.
     fn pay_off(self, now: Time, common: &mut Common) {
         let proven = Self::now(common);
         let symbols = proven.symbols - self.symbols;
@@ -52,7 +52,8 @@ impl ProvenSymbols {
 }
 
 impl Open {
-    /// Opens a sealed datagram and takes its segment. Nothing changes before it is known to be new, authentic and a segment.
+    /// Decrypts a sealed datagram and processes its segment. State changes only once the datagram has proven to be new,
+    /// authentic and well-formed.
     pub(in crate::session) fn take_sealed(
         &mut self,
         now: Time,
@@ -66,12 +67,12 @@ impl Open {
         let Some(keys) = &mut link.keys else { return Err(Dropped::Unexpected.into()) };
         let (head, sealed) = header.split(datagram)?;
         let number = link.arrivals.expand(header.number());
-        // [seal-2]: the epoch is that of the number.
+        // [seal-2]: the epoch must match the number.
         if header.connection_id() != link.local_id || header.epoch() != KeyEpoch::of(epoch_of(number)) {
             return Err(Dropped::Unexpected.into());
         }
         if !link.arrivals.is_new(number) {
-            // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
+            // Count it as a dropped segment, not as a duplicate symbol: its flags are not authenticated ([state-4]).
             return Err(Dropped::Duplicate.into());
         }
         let length = keys.open.open(number, head, sealed).map_err(|error| unopened(&error))?;
@@ -88,7 +89,8 @@ impl Open {
         self.handshake.stop_timer();
         self.third = None;
         self.query.on_heard();
-        // Questions about the way, and answers to old ones, say that the peer is there, and nothing of whether it can be reached ([idle-1]).
+        // Path challenges, and responses to old challenges, do not prove that this path works in both directions, so
+        // they do not restart the idle timeout ([idle-1]).
         if !matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. })) {
             common.last_heard = now;
         }
@@ -111,7 +113,7 @@ impl Open {
         }
     }
 
-    /// The peer tells what to ask if it falls silent (\[rst-9\]).
+    /// Stores the peer's reset ticket, for queries if the peer falls silent (\[rst-9\]).
     fn take_ticket(&mut self, payload: &[u8]) -> Result<(), Stop> {
         let ticket = payload.try_into().map_err(|_| Dropped::Unexpected)?;
         self.query.on_ticket(ResetTicket::from_bytes(ticket));
@@ -119,8 +121,8 @@ impl Open {
         Ok(())
     }
 
-    /// A datagram in the clear in a sealed session. It means nothing, unless it proves that the peer has lost the session and was
-    /// asked (\[rst-7\]): nothing is computed otherwise.
+    /// Processes a cleartext datagram in a sealed session. It is dropped without any computation, unless it answers our
+    /// session query. A correct answer proves that the peer has lost the session (\[rst-7\]).
     pub(in crate::session) fn take_clear(&self, common: &Common, header: &Clear, datagram: &[u8]) -> Result<(), Stop> {
         if !self.query.is_asked() || !header.is_reset() || header.connection_id() != common.link.local_id {
             return Err(Dropped::Unexpected.into());
@@ -142,7 +144,7 @@ impl Open {
         Ok(())
     }
 
-    /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
+    /// Records that our datagrams leave from another address from now on. The peer must be notified (\[path-6\]).
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
             common.change_paths(now, |paths, _| paths.on_own_move(now));
@@ -150,17 +152,18 @@ impl Open {
         self.keep_alive.owe();
     }
 
-    /// The peer repeats its SYN or SYNACK of this number: our answer was lost.
+    /// Answers a copy of the peer's SYN or SYNACK with this number, as our first answer was lost.
     pub(in crate::session) fn on_copy(&mut self, number: u32) {
         self.handshake.owe(number);
     }
 
-    /// Without seals, a segment which names our id: the peer knows that we are here (\[open-12\]).
+    /// Stops handshake retransmission in plaintext, after a segment with our connection id: the peer knows that we are
+    /// open (\[open-12\]).
     pub(in crate::session) fn on_named(&mut self) {
         self.handshake.stop_timer();
     }
 
-    /// A segment of an open session; `number` is its full one.
+    /// Processes a segment of an open session. `number` is the full datagram number.
     pub(in crate::session) fn take_segment(
         &mut self,
         now: Time,
@@ -173,7 +176,7 @@ impl Open {
             Segment::Data(data) => self.take_data(now, common, data, payload),
             Segment::Message(message) => {
                 common.paths.active_mut().on_peer_data();
-                // The peer may have time for one more round.
+                // Report a gap immediately: the peer may still have time for another round of repair.
                 if common.link.arrivals.has_gap_before(number) {
                     self.reporter.on_urgent(now);
                 } else {
@@ -183,7 +186,7 @@ impl Open {
             }
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
             Segment::Fin(_) | Segment::Ack(_) => {
-                // It may acknowledge the end of a stream, and with it what no report has.
+                // An acknowledged end of a stream may cover symbols that no report has acknowledged.
                 let before = ProvenSymbols::now(common);
                 let result = self.take_fin_or_ack(now, common, segment, number);
                 before.pay_off(now, common);
@@ -191,7 +194,7 @@ impl Open {
             }
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
-        // Also after what was refused: it may have been the last of its stream.
+        // Do this also after a refused segment: it may have been the last one of its stream.
         if common.streams.settle_gone(now) {
             self.reporter.on_own_news(now);
         }
@@ -226,7 +229,7 @@ impl Open {
         let streams = &mut common.streams;
         common.paths.active_mut().on_peer_data();
         if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
-            // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
+            // There is no memory for the symbol's stream. Count the symbol, so that reported counts do not lack it.
             streams.recv.count_refused();
             self.reporter.on_arrival(now);
             return Err(error);
@@ -235,7 +238,7 @@ impl Open {
         if result == Ok(true) && !streams.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
-            // Also for what there was no room for: the sender must learn of the window.
+            // Report also if there was no room for the symbol: the sender must learn the window.
             self.reporter.on_arrival(now);
         }
         result.map(|_is_decoded| ())
@@ -249,7 +252,7 @@ impl Open {
         number: u64,
         payload: &[u8],
     ) -> Result<(), PushError> {
-        // Its records of messages are read bit by bit.
+        // Records of messages are read bit by bit, so their bytes are charged, too.
         let bytes = if common.messages.is_some() { payload.len() } else { 0 };
         if !self.reading.take(now, common.streams.send.items_under_way() + bytes) {
             return Err(Dropped::TooManyReports.into());
@@ -265,8 +268,8 @@ impl Open {
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         if let Heard::News { path: mut news, large_passed } = heard {
-            // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
-            // on its way shows nothing.
+            // FIN cannot be acknowledged before the last block is decoded, however long that takes. Reports that were
+            // overtaken on their way show no progress.
             if !was_drained {
                 self.closing.progress(now);
             }
@@ -302,7 +305,7 @@ impl Open {
                 self.take_fin_ack(common, Some(end), proof, number)?;
             }
             Ack::OfSynAck { echo } => {
-                // Repeats of the ACK name the same SYNACK: only the first one tells the time.
+                // Copies of the ACK name the same SYNACK: only the first ACK gives a valid RTT sample.
                 if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.path().rtt().is_known()) {
                     common.paths.active_mut().guess_rtt(sample);
                 }
@@ -336,7 +339,7 @@ impl Open {
         Ok(())
     }
 
-    /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is.
+    /// Processes an acknowledgement of our FIN. With `Some(end)` it counts only for the FIN that names `end`.
     fn take_fin_ack(
         &mut self,
         common: &mut Common,
@@ -370,7 +373,7 @@ impl Open {
     }
 }
 
-/// True for segments that say of streams and messages what may permit to send more of them.
+/// Returns true for segments that may permit sending more of streams or messages.
 fn may_give_data(segment: &Segment) -> bool {
     matches!(
         segment,

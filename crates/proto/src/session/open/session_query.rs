@@ -1,4 +1,4 @@
-//! The question to a peer that has fallen silent: has it lost the session (`spec/protocol.md` \[rst-7\])?
+//! Queries to a silent peer, to find out if it has lost the session (`spec/protocol.md` \[rst-7\]).
 
 use std::time::Duration;
 
@@ -7,24 +7,25 @@ use dfcp_time::Time;
 
 use crate::limits;
 
-/// Times of the questions, and the answer that is believed. Every idle session has this.
+/// Schedule of session queries, and the answer that counts. Kept small, since every idle session has one.
 #[derive(Debug, Default)]
 pub(super) struct SessionQuery {
-    /// The ticket that the peer has told. Without it nothing is asked, and no answer believed.
+    /// The peer's reset ticket. Without it no query is sent, and no answer counts.
     ticket: Option<ResetTicket>,
-    /// Questions since the peer was heard, up to one more than [`limits::SESSION_QUERIES_OFTEN`].
+    /// Queries since the peer was last heard, at most [`limits::SESSION_QUERIES_OFTEN`] + 1.
     asked: u8,
-    /// Time of the next question. `None` as long as nothing has left that the peer answers, since it was heard.
+    /// Time of the next query. `None` if no datagram that requires an answer was sent since the peer was last heard.
     due_at: Option<Time>,
 }
 
 impl SessionQuery {
-    /// The peer has told its ticket.
+    /// Stores the peer's reset ticket.
     pub(super) fn on_ticket(&mut self, ticket: ResetTicket) {
         self.ticket = Some(ticket);
     }
 
-    /// Something has left that the peer answers, if it is there. `rtt`: the round trip, asked for the first time only.
+    /// Records a sent datagram that requires an answer. `rtt` returns the RTT; it is called for the first such datagram
+    /// only.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time, rtt: impl FnOnce() -> Duration) {
         if self.due_at.is_none() && self.ticket.is_some() {
@@ -32,19 +33,19 @@ impl SessionQuery {
         }
     }
 
-    /// The peer has been heard: it has the session.
+    /// Cancels queries after a datagram from the peer, which shows that the peer has the session.
     #[inline]
     pub(super) fn on_heard(&mut self) {
         (self.asked, self.due_at) = (0, None);
     }
 
-    /// Time of the next question.
+    /// Time of the next query.
     #[inline]
     pub(super) fn due_at(&self) -> Option<Time> {
         self.due_at
     }
 
-    /// The question, if one is due.
+    /// Returns the contents of a query, if one is due.
     pub(super) fn take_due(&mut self, now: Time, rtt: Duration) -> Option<[u8; RESET_QUESTION_BYTES]> {
         self.due_at.filter(|&at| now >= at)?;
         self.asked = (self.asked + 1).min(limits::SESSION_QUERIES_OFTEN + 1);
@@ -54,12 +55,12 @@ impl SessionQuery {
         self.ticket.as_ref().map(ResetTicket::question)
     }
 
-    /// True while an answer is awaited. At other times none is believed, however right it is.
+    /// Returns true while an answer is awaited. At other times even a correct answer is ignored.
     pub(super) fn is_asked(&self) -> bool {
         self.asked > 0
     }
 
-    /// True for a token that proves that the peer has lost the session.
+    /// Returns true for a token that proves that the peer has lost the session.
     pub(super) fn is_answered_by(&self, token: &[u8]) -> bool {
         self.is_asked() && self.ticket.as_ref().is_some_and(|ticket| ticket.is_answered_by(token))
     }

@@ -1,4 +1,4 @@
-//! Transmission in an open session: each owner in turn is asked for something to send.
+//! Transmission in an open session: polls each component in turn for a segment to send.
 
 use std::net::SocketAddr;
 
@@ -21,42 +21,42 @@ use crate::session::open::Open;
 use crate::shared::{Data, Role, Transmit};
 use crate::state::State;
 
-/// A segment of an owner other than the sender.
+/// A segment without stream or message data.
 #[derive(Debug)]
 enum Control {
     /// A segment without payload.
     Bare(Segment),
-    /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
+    /// A handshake segment. It has a payload unless it is a bare ACK, and the time of sending is recorded.
     Handshake(Segment),
-    /// A report without the records of streams.
+    /// A report, to which the records of streams are still to be added.
     Report(ReportHeader, Report, Option<Clock>),
-    /// A question to a peer that may have lost the session.
+    /// A query to a peer that may have lost the session.
     Query([u8; RESET_QUESTION_BYTES]),
-    /// The ticket with which the peer is to ask in its turn.
+    /// Our reset ticket, with which the peer can query us.
     Ticket([u8; RESET_TICKET_BYTES]),
 }
 
-/// The report's record of our clock, if both ends have chosen that (\[report-16\]).
+/// The report's record of our clock, if both ends have chosen this feature (\[report-16\]).
 #[derive(Debug)]
 struct Clock {
-    /// Arrival of the highest datagram, in µs modulo 2³².
+    /// Arrival time of the highest datagram, µs modulo 2³².
     arrived_us: u32,
     marks: MarksForReport,
 }
 
 impl Clock {
-    /// Nothing is written of what has no room.
+    /// Writes the record. Parts that do not fit are omitted.
     fn write(&self, writer: &mut ReportWriter<'_>) {
         let marks = self.marks.as_slice();
         if writer.arrival_clock(self.arrived_us) && !marks.is_empty() {
-            // Those which do not fit their fields are older than any that a peer asks for.
+            // Marks that do not fit their fields are too old for any peer to need them.
             let _ = writer.marks(marks);
         }
     }
 }
 
 impl Control {
-    /// True if a peer that is there answers it.
+    /// Returns true if a live peer answers this segment.
     fn wants_answer(&self) -> bool {
         match self {
             Self::Bare(segment) | Self::Handshake(segment) => matches!(
@@ -117,7 +117,8 @@ impl Open {
 
     // ---- control ----
 
-    /// The next segment that goes before data. Changes `remote` if the segment goes elsewhere.
+    /// Returns the next control segment. Control segments precede data. Changes `remote` if the segment goes to another
+    /// address.
     fn control(&mut self, now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Control> {
         let first = self.handshake_segment(now, common).map(Control::Handshake);
         first
@@ -131,7 +132,7 @@ impl Open {
             .or_else(|| stream_segment(now, common).map(Control::Bare))
     }
 
-    /// Writes a datagram without data; returns its length.
+    /// Writes a datagram without data. Returns its length, bytes.
     fn write_control(
         &mut self,
         now: Time,
@@ -192,7 +193,7 @@ impl Open {
             clock.write(&mut writer);
         }
         if let Some(counts) = common.link.marks.record().filter(|_| common.features.contains(Features::ECN_COUNTS)) {
-            // They are cumulative: what has no room is in the next report.
+            // The counts are cumulative: counts that do not fit go into the next report.
             let _written = writer.ecn(counts);
         }
         Messages::write_records(now, common, report.highest_datagram, &mut writer);
@@ -203,7 +204,7 @@ impl Open {
         if streams.recv.owes_naming() || common.messages.as_ref().is_some_and(|messages| messages.recv.owes_news()) {
             self.reporter.owe_another();
         }
-        // The last news of a stream that is done with may just have been told.
+        // This report may have contained the last news of a stream, which can then be released.
         if streams.settle_gone(now) {
             self.reporter.on_own_news(now);
         }
@@ -218,11 +219,11 @@ impl Open {
         let segment = match common.role {
             Role::Initiator if self.third.is_some() => Segment::Ack(Ack::Noise),
             Role::Acceptor if !common.link.is_sealed => {
-                // Its SYNACK is only repeated for a copy of the SYN.
+                // The SYNACK is repeated only to answer a copy of the SYN.
                 self.handshake.owes().then_some(())?;
                 Segment::SynAck(SynAck { echo, options: Some(syn_options(common.symbol_size, common.features)) })
             }
-            // The other end may not have heard that this one is open.
+            // The peer may not know yet that this end is open.
             Role::Initiator | Role::Acceptor => Segment::Ack(Ack::OfSynAck { echo }),
         };
         self.handshake.on_answer();
@@ -285,7 +286,7 @@ impl Open {
         self.query.take_due(now, common.path().rtt().smoothed()).map(Control::Query)
     }
 
-    /// This side's reset ticket, or the acknowledgement of the peer's.
+    /// Returns our reset ticket, or the acknowledgement of the peer's ticket, if one is due.
     fn ticket(&mut self, now: Time, common: &Common) -> Option<Control> {
         if std::mem::take(&mut self.owes_ticket_ack) {
             return Some(Control::Bare(Segment::Ack(Ack::OfResetTicket)));
@@ -304,7 +305,7 @@ impl Open {
 
     // ---- data ----
 
-    /// Writes the probe of a packet size that is due; returns its length.
+    /// Writes the packet size probe that is due. Returns its length, bytes.
     fn size_probe(
         &mut self,
         now: Time,
@@ -345,7 +346,7 @@ impl Open {
         }
         let data = self.next_data(now, common, out)?;
         self.asked.on_answer(now, data.is_some(), common);
-        // The last block may just have been cut: FIN follows at once.
+        // The last block may just have been formed, which fixes the end of the stream: FIN then follows immediately.
         self.start_closing(now, common);
         Ok(data)
     }
@@ -379,7 +380,7 @@ impl Open {
     }
 }
 
-/// The answer to the peer's probe of a packet size.
+/// Returns the answer to the peer's packet size probe.
 fn size_answer(common: &mut Common) -> Option<Segment> {
     common.paths.active_mut().take_size_answer().map(|echo| Segment::Ack(Ack::OfPathProbe { echo }))
 }
@@ -394,7 +395,8 @@ fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Opti
     }))
 }
 
-/// Writes `content` into a payload of `bytes`. That of a question is padded, so that its datagram is longer than the answer's.
+/// Writes `content` into a payload of `bytes` bytes, padded with zeros. Padding makes the datagram of a query longer
+/// than its answer.
 fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, EncodeError> {
     let have = out.len();
     let room = out.get_mut(..bytes).ok_or(EncodeError::BufferTooSmall { have, need: bytes })?;
@@ -404,7 +406,7 @@ fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, E
     Ok(bytes)
 }
 
-/// Answers to what the peer has said of streams, and what ours have to say of their ends.
+/// Returns answers to the peer's segments about streams, or segments about the ends of our own streams.
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
     answer.or_else(|| common.streams.send.next_ending(now, common.paths.active()))

@@ -1,4 +1,4 @@
-//! Answers to the SYN of a session that will be sealed.
+//! Answers to the SYN of a sealed session.
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
@@ -13,7 +13,8 @@ use crate::session::protection::Protection;
 use crate::session::{End, Stop};
 
 impl Opening {
-    /// A datagram in the clear on a session that will be sealed: an answer to our SYN, or nothing (\[trust-6\]).
+    /// Processes a cleartext datagram in a sealed session's handshake. Only answers to our SYN are accepted
+    /// (\[trust-6\]).
     pub(in crate::session) fn take_clear(
         &mut self,
         now: Time,
@@ -48,11 +49,11 @@ impl Opening {
         let Stage::Sealed(call) = &mut self.stage else { return Err(Dropped::Unexpected.into()) };
         let payload = Payload::decode(payload)?;
         if let (Some(cookie), None) = (payload.cookie, payload.noise) {
-            // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
+            // A cookie is not authenticated: cookies may at most double the SYNs that we send ([cookie-1]).
             if common.counters.cookies_received >= self.handshake.timed_copies() {
                 return Err(Dropped::Unexpected.into());
             }
-            // Each makes us send one SYN more.
+            // Answer each accepted cookie with one more SYN.
             common.counters.cookies_received += 1;
             call.set_cookie(cookie);
             self.handshake.owe(0);
@@ -70,7 +71,7 @@ impl Opening {
         }
     }
 
-    /// The handshake is done: keys take the place of the call.
+    /// Completes the handshake: keys replace the call.
     fn agree(&mut self, now: Time, common: &mut Common, answer: Answer) -> Result<Agreed, Stop> {
         let Stage::Sealed(call) = std::mem::replace(&mut self.stage, Stage::Called) else {
             return Err(Dropped::Unexpected.into());
@@ -87,11 +88,11 @@ impl Opening {
             key_log.give((common.link.local_id, answer.peer_id), &established, answer.cipher);
         }
         common.link.keys = Some(Box::new(Protection::new(established, answer.cipher)));
-        // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
+        // Repeat the ACK until the acceptor responds, since the acceptor does not retransmit its SYNACK by timer.
         self.handshake.start_timer(now);
         self.handshake.clear_owed();
         if answer.third.is_some() {
-            // Nothing sealed can be opened before it has come, so its loss would be that of all data behind it.
+            // Send the third message twice: the acceptor cannot decrypt any data before it has arrived.
             self.handshake.owe(0);
             self.handshake.owe(0);
         }

@@ -1,4 +1,4 @@
-//! Answers and requests about streams which have ended, or are to end (`spec/protocol.md` \[end-1\]).
+//! Answers and requests about streams that have ended or should end (`spec/protocol.md` \[end-1\]).
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::session::recv_side::stops::Stops;
 use crate::shared::room::Room;
 use crate::stream::recv::RecvStream;
 
-/// The record of a half that has ended.
+/// Record of a receiving half that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ended {
     pub(super) end: u32,
@@ -22,7 +22,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// `None` for a half which has not ended.
+    /// Returns `None` for a half that has not ended.
     pub(super) fn of(stream: &RecvStream) -> Option<Self> {
         let is_reset = stream.is_reset_answered();
         let end = stream.end().filter(|_| is_reset || stream.is_finished())?;
@@ -35,25 +35,26 @@ impl Ended {
     }
 }
 
-/// Answers which are owed, streams which are gone, and requests to stop.
+/// Owed answers, recently ended streams, and requests to stop.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     answers: VecDeque<StreamId>,
-    /// The latest ones.
+    /// The most recently ended halves, oldest first.
     gone: VecDeque<(StreamId, Ended)>,
-    /// Hardly any session has some.
+    /// Boxed, since few sessions have any.
     stops: Option<Box<Stops>>,
 }
 
 impl Ends {
-    /// The peer is to be told how the stream ended. One answer serves for all questions that come before it is sent.
+    /// Schedules an answer that tells how the stream ended. One answer serves all questions that arrive before it is
+    /// sent.
     pub(super) fn owe(&mut self, id: StreamId) {
         if self.answers.len() < STREAM_ANSWERS_MAX && !self.answers.contains(&id) {
             self.answers.push_back(id);
         }
     }
 
-    /// The stream is not kept any more.
+    /// Remembers the end of a half that is no longer kept.
     pub(super) fn on_gone(&mut self, id: StreamId, ended: Option<Ended>) {
         self.on_ended(id);
         let Some(ended) = ended else { return };
@@ -63,19 +64,20 @@ impl Ends {
         self.gone.push_back((id, ended));
     }
 
-    /// The end of a stream that is gone, if it is remembered.
+    /// Returns the remembered end of a stream that is gone.
     pub(super) fn gone_mut(&mut self, id: StreamId) -> Option<&mut Ended> {
         self.gone.iter_mut().find(|(gone, _)| *gone == id).map(|(_, ended)| ended)
     }
 
-    /// The peer has given up a stream which was read to its end: that is what it waits to hear about.
+    /// Records that the peer has reset a remembered stream that was read to its end. From now on the answer is
+    /// `OfReset`, for which the peer waits.
     pub(super) fn on_reset(&mut self, id: StreamId) {
         if let Some(ended) = self.gone_mut(id) {
             ended.is_reset = true;
         }
     }
 
-    /// The peer is to end the stream.
+    /// Requests the end of a stream from the peer.
     pub(super) fn stop(&mut self, now: Time, id: StreamId, error: u32) {
         self.stops.get_or_insert_default().ask(now, id, error);
     }
@@ -84,7 +86,7 @@ impl Ends {
         self.answers.give_back();
     }
 
-    /// The end of the stream is known: nothing need be asked any more.
+    /// Cancels the request to stop a stream, as its end is known.
     pub(super) fn on_ended(&mut self, id: StreamId) {
         if let Some(stops) = &mut self.stops {
             stops.on_ended(id);
@@ -92,11 +94,11 @@ impl Ends {
         }
     }
 
-    /// The next answer or request to send; `half` finds what is kept of a stream.
+    /// Returns the next answer or request to send. `half` looks up a receiving half that is still kept.
     pub(super) fn next<'a>(&mut self, now: Time, half: impl Fn(StreamId) -> Option<&'a Half>) -> Option<Ack> {
         while let Some(stream) = self.answers.pop_front() {
             let ended = match half(stream) {
-                // One which goes on is named by reports.
+                // A stream that goes on is named by reports instead.
                 Some(half) => Ended::of(&half.stream).map(|ended| ended.answer(stream)),
                 None => Some(self.gone_mut(stream).map_or(Ack::Gone { stream }, |ended| ended.answer(stream))),
             };
@@ -107,7 +109,7 @@ impl Ends {
         self.stops.as_mut()?.next(now)
     }
 
-    /// Time at which [`next`](Self::next) has something; a time in the past means now.
+    /// Time at which [`next`](Self::next) returns something. A time in the past means now.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let answer = (!self.answers.is_empty()).then_some(Time::ZERO);
         answer.or_else(|| self.stops.as_ref()?.next_timeout())

@@ -1,4 +1,4 @@
-//! A session's record of one receiving half.
+//! Session state of one receiving half.
 
 use std::collections::VecDeque;
 
@@ -6,23 +6,23 @@ use dfcp_wire::StreamId;
 
 use crate::stream::recv::RecvStream;
 
-/// Reports which name a stream after each change or question: three copies survive a path that loses many.
+/// Number of reports that name a stream after each change or question: three copies survive a path with heavy loss.
 pub(super) const COPIES: u8 = 3;
 
-/// One stream's place in reports.
+/// State that decides in which reports a stream is named.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Reports which are still to name it for its news.
+    /// Number of reports that still have to name the stream for its news.
     pub(super) news: u8,
     /// Membership in each of the three queues.
     pub(super) waits_fresh: bool,
     pub(super) waits_again: bool,
     pub(super) waits_open: bool,
-    /// The report which has named it last.
+    /// The report that named the stream last.
     pub(super) report: u32,
 }
 
-/// Reason for which a report names a stream.
+/// The reason why a report names a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reason {
     Fresh,
@@ -30,20 +30,20 @@ pub(super) enum Reason {
     Open,
 }
 
-/// One receiving half, with its place in reports and its events.
+/// A receiving half, its naming state and its pending events.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     pub(super) stream: RecvStream,
     pub(super) named: Named,
-    /// Events to be polled. The stream waits in the queue while there is any.
+    /// Pending events. The stream is in the event queue while there are any.
     pub(super) opened: bool,
     pub(super) readable: bool,
-    /// The peer has stopped the other half of the stream, which is gone.
+    /// The peer has stopped the stream's other half, and that half is gone.
     pub(super) is_other_reset: bool,
 }
 
 impl Half {
-    /// Tells the application, once until it asks, that there is something to read.
+    /// Queues a `Readable` event, unless one is pending.
     pub(super) fn on_readable(&mut self, id: StreamId, events: &mut VecDeque<StreamId>) {
         if !self.opened && !self.readable {
             events.push_back(id);
@@ -51,7 +51,7 @@ impl Half {
         self.readable = true;
     }
 
-    /// True while reports have a reason to name it.
+    /// Returns true while `reason` applies to the stream.
     pub(super) fn is_worth_naming(&self, reason: Reason) -> bool {
         match reason {
             Reason::Fresh => self.named.news == COPIES,
@@ -60,7 +60,7 @@ impl Half {
         }
     }
 
-    /// True while reports still owe news of it.
+    /// Returns true while reports still owe news of the stream.
     pub(super) const fn owes_news(&self) -> bool {
         self.named.news > 0
     }

@@ -1,4 +1,4 @@
-//! The receiving side of a session: the streams' receiving halves, what they share, and what the peer is told of them.
+//! The receiving side of a session: the receiving halves of its streams, their common state, and reports about them.
 
 mod ends;
 mod half;
@@ -32,14 +32,14 @@ use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::send::shared::KIB_BYTES;
 use crate::stream::table::StreamTable;
 
-/// An event of a stream that is received.
+/// An event of a receiving half.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEvent {
-    /// The peer has opened it.
+    /// The peer has opened the stream.
     Opened,
-    /// There is something to read, or its end, or the peer's error.
+    /// Reading returns data, the stream's end, or the peer's error.
     Readable,
-    /// Nothing is kept of it any more, after it has done this.
+    /// The receiving half is no longer kept. Contains its final statistics.
     Gone(Box<StreamStats>),
 }
 
@@ -50,49 +50,49 @@ pub(crate) struct RecvSide {
     halves: StreamTable<Half>,
     naming: Naming,
     ends: Ends,
-    /// The end which opens the streams that are to be accepted, and whether there may be any.
+    /// Role of the peer, whose streams are to be accepted; and true if the configuration permits any.
     peer: Opener,
     permits_streams: bool,
-    /// The first index of each kind which the peer has not opened, and which has not been accepted.
+    /// For each kind, the peer's first index that is not opened, and the first that is not accepted.
     opened: StreamLimits,
     accepted: StreamLimits,
-    /// Streams with events, each once.
+    /// Streams with events, each listed once.
     events: VecDeque<StreamId>,
-    /// Figures of halves which are gone, and of which the application has not been told.
+    /// Final statistics of halves that are gone, until the application has polled them.
     final_stats: Option<Box<FinalStats>>,
     gone: VecDeque<(StreamId, bool)>,
-    /// Halves with open blocks.
+    /// Number of halves with open blocks.
     open_halves: usize,
-    /// Bytes that the application has read since a report last said so.
+    /// Bytes read by the application and not yet reported to the peer.
     untold: Untold,
-    /// Receive memory that the newest report announced.
+    /// Receive memory announced by the newest report, bytes.
     told_memory_bytes: u64,
     own_news: OwnNews,
 }
 
-/// Figures of halves which are gone. It is rare that the application has not been told of one.
+/// Final statistics of halves that are gone. Boxed by its owner, since it is rarely needed.
 #[derive(Debug, Default)]
 struct FinalStats {
     halves: Vec<(StreamId, StreamStats)>,
 }
 
-/// State of a report about the application's reading, if that is worth one.
+/// State of a report about memory or blocks that the application's reading has freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum OwnNews {
     #[default]
     None,
-    /// It is worth one; the session has not been told.
+    /// Enough is free for a report, and the session has not been notified.
     Fresh,
-    /// The session has been told; the report has not been written.
+    /// The session has been notified, and the report has not been written.
     Known,
 }
 
 impl RecvSide {
-    /// The side of a session that has stream 0 alone.
+    /// Creates the receiving side of a session that has only stream 0.
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: bool, role: Role) -> Self {
         let (peer, first) = match role {
             Role::Initiator => (Opener::Acceptor, StreamLimits::default()),
-            // Stream 0 is the initiator's first one, and needs no accepting.
+            // Stream 0 is the initiator's first stream, and needs no accepting.
             Role::Acceptor => (Opener::Initiator, StreamLimits { bidirectional: 1, one_way: 0 }),
         };
         Self {
@@ -114,39 +114,40 @@ impl RecvSide {
         }
     }
 
-    /// From now on, `reservation` pays for blocks and streams.
+    /// Charges blocks and streams to `reservation` from now on.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
         self.common.memory.charge_to(reservation);
     }
 
-    /// The account that pays for what is held.
+    /// The account that is charged for received data.
     pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
         &mut self.common.memory
     }
 
-    /// Memory that the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
+    /// Memory that all blocks of the peer may take, in addition to one symbol per stream, KiB.
     pub(crate) fn memory_kib(&self) -> u32 {
         u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
     }
 
-    /// Memory of blocks comes from there.
+    /// Takes memory for blocks from `spare`.
     pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
         self.common.spare = spare;
     }
 
-    /// The size on which both ends have agreed. To be called before there is a stream besides stream 0.
+    /// Sets the agreed symbol size, bytes. Must be called before there is a stream besides stream 0.
     pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
         self.common.set_symbol_size(symbol_size);
     }
 
     // ---- streams ----
 
-    /// Charge for each stream besides stream 0: its state, and a place of its own for one symbol.
+    /// Memory charged for each stream besides stream 0, bytes: its state, and room for one symbol.
     fn opening_bytes(&self) -> u64 {
         STREAM_BYTES_MAX + one_symbol_bytes(self.common.symbol_size())
     }
 
-    /// Opens the receiving half of a stream, the peer's in the order of their indices. `false` if there is no memory for it.
+    /// Opens a receiving half. The peer's streams must be opened in the order of their indices. Returns false if there
+    /// is no memory.
     pub(crate) fn open(&mut self, id: StreamId) -> bool {
         if !self.common.memory.pay(self.opening_bytes()) {
             return false;
@@ -160,8 +161,8 @@ impl RecvSide {
         true
     }
 
-    /// The next stream that the peer has opened and the application has not got yet: bidirectional ones first, in the order of
-    /// their opening.
+    /// Returns the next stream that the peer has opened and the application has not accepted: bidirectional streams
+    /// first, in the order of opening.
     pub(crate) fn accept(&mut self) -> Option<StreamId> {
         for kind in [StreamKind::Bidirectional, StreamKind::OneWay] {
             let opened = *of_kind(&mut self.opened, kind);
@@ -174,19 +175,20 @@ impl RecvSide {
         None
     }
 
-    /// The peer has stopped the other half of the stream, which is gone before this one.
+    /// Records that the peer has stopped the stream's other half. That half has already been removed.
     pub(crate) fn note_reset(&mut self, id: StreamId) {
         if let Some(half) = self.halves.get_mut(id) {
             half.is_other_reset = true;
         }
     }
 
-    /// The next half which is done with, and whether the peer has reset the stream: nothing is kept of it but what answers need.
+    /// Returns the next finished half, and true if the peer has reset the stream. Only data for answers is kept of such
+    /// a half.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop_front()
     }
 
-    /// Streams have gone, and with them what queues held room for.
+    /// Frees unused queue memory after streams have gone.
     pub(crate) fn give_back_room(&mut self) {
         self.gone.give_back();
         self.events.give_back();
@@ -195,7 +197,7 @@ impl RecvSide {
         self.ends.give_back_room();
     }
 
-    /// Lets a half do something, and keeps the sums over all halves true.
+    /// Applies `act` to a half, and updates the sums over all halves.
     fn with<T>(&mut self, id: StreamId, act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T) -> Option<T> {
         let stream = &mut self.halves.get_mut(id)?.stream;
         let before = Share::of(stream, &self.common);
@@ -210,8 +212,8 @@ impl RecvSide {
         }
     }
 
-    /// Lets go of a half with which neither end has any more to do, when the peer has been told what it did. Stream 0's is kept as long as
-    /// its session, whose closing it tells.
+    /// Releases a half that neither end needs any more, once its news has been reported. Stream 0 is kept as long as
+    /// its session, whose closing reports it.
     fn settle(&mut self, id: StreamId) {
         let is_done = |half: &&Half| half.stream.is_done() && !half.owes_news();
         if id == StreamId::FIRST || self.halves.get(id).filter(is_done).is_none() {
@@ -230,12 +232,13 @@ impl RecvSide {
         self.common.memory.give_back(bytes);
     }
 
-    // ---- what arrives ----
+    // ---- received segments ----
 
-    /// Takes in a symbol; `true` if its block is decoded now. That of a stream which is not kept any more is late, and is answered.
+    /// Processes a symbol. Returns true if it completes its block. A symbol of a stream that is no longer kept counts
+    /// as late, and is answered.
     ///
     /// # Errors
-    /// If it has no place, or contradicts what came before.
+    /// If there is no room for the symbol, or if it contradicts earlier segments.
     pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let id = data.stream;
         let Some(half) = self.halves.get_mut(id) else {
@@ -250,7 +253,8 @@ impl RecvSide {
             self.ends.owe(id);
             return taken;
         }
-        // Also of what was refused or late: its sender does not know better. So it is not done with, whatever the symbol has ended.
+        // Report also after refused and late symbols, since the sender needs the news. This keeps the half even if the
+        // symbol has finished it.
         self.naming.on_news(id, half);
         if half.stream.is_finished() {
             self.ends.on_ended(id);
@@ -261,10 +265,11 @@ impl RecvSide {
         taken
     }
 
-    /// The peer's FIN ends the stream before block `end`. Stream 0's is acknowledged by the session, with its own.
+    /// Processes a FIN that ends the stream before block `end`. The session acknowledges stream 0's FIN together with
+    /// its own.
     ///
     /// # Errors
-    /// If the stream is known to end elsewhere.
+    /// If the stream is known to have another end.
     pub(crate) fn on_fin(&mut self, id: StreamId, end: u32) -> Result<(), PushError> {
         match self.with(id, |half, _| half.set_end(end)) {
             Some(result) => result,
@@ -279,10 +284,10 @@ impl RecvSide {
         Ok(())
     }
 
-    /// The peer gives the stream up before block `end`.
+    /// Processes a reset of the stream before block `end`.
     ///
     /// # Errors
-    /// If the stream is known to end elsewhere, or to have more blocks.
+    /// If the stream is known to have another end, or more blocks.
     pub(crate) fn on_reset(&mut self, id: StreamId, error: u32, end: u32) -> Result<(), PushError> {
         match self.with(id, |half, common| half.reset(common, error, end)) {
             Some(result) => result,
@@ -315,7 +320,7 @@ impl RecvSide {
         self.settle(id);
     }
 
-    /// The peer asks for the record of the stream.
+    /// Processes the peer's request for a record of the stream.
     pub(crate) fn on_question(&mut self, id: StreamId) {
         match self.halves.get(id) {
             Some(half) if !half.stream.is_reset() => self.on_news(id),
@@ -323,38 +328,38 @@ impl RecvSide {
         }
     }
 
-    /// There was no memory for the stream of a symbol.
+    /// Counts a symbol for whose stream there was no memory.
     pub(crate) fn count_refused(&mut self) {
         self.common.symbols.refused += 1;
     }
 
-    /// The network has delivered a symbol twice.
+    /// Counts a symbol that the network has delivered twice.
     pub(crate) fn count_duplicate(&mut self) {
         self.common.symbols.duplicate += 1;
     }
 
-    // ---- what the peer is told ----
+    // ---- reports and answers to the peer ----
 
-    /// The next acknowledgement or request about a stream which is to be sent.
+    /// Returns the next acknowledgement or request about a stream.
     pub(crate) fn next_answer(&mut self, now: Time) -> Option<Ack> {
         let halves = &self.halves;
         self.ends.next(now, |id| halves.get(id))
     }
 
-    /// Time at which [`next_answer`](Self::next_answer) has something; a time in the past means now.
+    /// Time at which [`next_answer`](Self::next_answer) returns something. A time in the past means now.
     pub(crate) fn answer_at(&self) -> Option<Time> {
         self.ends.next_timeout()
     }
 
-    /// True while reports owe the peer news of a stream, whatever arrives.
+    /// Returns true while reports owe the peer news of a stream, even if nothing arrives.
     pub(crate) fn owes_naming(&self) -> bool {
         self.naming.is_owing()
     }
 
-    /// Writes the records of a report: the first indices of the peer's streams which were never seen, if it may open any, and
-    /// then the streams which are to be named.
+    /// Writes a report's records: first the lowest unseen indices of the peer's streams, if it may open any, then the
+    /// streams to be named.
     pub(crate) fn write_records(&mut self, writer: &mut ReportWriter<'_>, unseen: StreamLimits) {
-        // A report always has room for this.
+        // A report always has room for this record.
         let _is_written = self.permits_streams && writer.unseen(unseen);
         self.told_memory_bytes = self.common.memory.told_bytes();
         self.own_news = OwnNews::None;
@@ -364,8 +369,8 @@ impl RecvSide {
         }
     }
 
-    /// True after the application's reading has made a quarter of the window free, in bytes or in blocks, beyond what the peer
-    /// was told; once for each report (\[report-3\]).
+    /// Returns true if the application's reading has freed a quarter of the window, in bytes or blocks, beyond what the
+    /// peer was told. Returns true once per report (\[report-3\]).
     pub(crate) fn has_room_to_tell(&mut self) -> bool {
         let is_fresh = self.own_news == OwnNews::Fresh;
         if is_fresh {
@@ -374,19 +379,19 @@ impl RecvSide {
         is_fresh
     }
 
-    // ---- what the application does ----
+    // ---- calls of the application ----
 
     /// Copies received bytes of a stream, in order, into `out`.
     ///
     /// # Errors
-    /// The peer's [`Reset`](StreamError::Reset), once; [`StreamError::Ended`] after that, after the end, and for what is not
-    /// received here.
+    /// The peer's [`Reset`](StreamError::Reset), once. After that, after the end, and for streams not received here:
+    /// [`StreamError::Ended`].
     pub(crate) fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Read, StreamError> {
         let half = self.halves.get_mut(id).ok_or(StreamError::Ended)?;
         if half.stream.is_end_told() {
             return Err(StreamError::Ended);
         }
-        // The usual answer to an application that polls.
+        // The usual result for an application that polls.
         if half.stream.is_waiting() {
             return Ok(Read::Blocked);
         }
@@ -401,8 +406,8 @@ impl RecvSide {
         result
     }
 
-    /// The peer may be waiting for room: it is told once a good part more is free than it knows of, in bytes or, of the stream that was
-    /// read, in blocks.
+    /// Checks if reading has freed enough for a report: a quarter of the memory beyond the amount reported to the peer,
+    /// or enough blocks of the stream that was read. The peer may be waiting for room.
     fn on_read(&mut self, has_untold_blocks: bool) {
         if self.own_news != OwnNews::None {
             return;
@@ -414,7 +419,7 @@ impl RecvSide {
             return;
         }
         self.own_news = OwnNews::Fresh;
-        // Whichever stream it is that the peer waits for.
+        // Report all streams with unreported reading, since the peer may wait for any of them.
         for id in self.untold.streams() {
             if let Some(half) = self.halves.get_mut(id) {
                 self.naming.on_news(id, half);
@@ -422,7 +427,8 @@ impl RecvSide {
         }
     }
 
-    /// Asks the peer, until it does, to end its half of a stream: what comes of it, and what has come, is discarded.
+    /// Requests the end of a stream's half from the peer, repeatedly until it ends. Data received before and after is
+    /// discarded.
     pub(crate) fn stop_sending(&mut self, now: Time, id: StreamId, error: u32) {
         let goes_on = self.with(id, |half, common| {
             half.stop(common);
@@ -434,7 +440,7 @@ impl RecvSide {
         self.settle(id);
     }
 
-    /// The next event, each at most once until it is polled.
+    /// Returns the next event. An event is queued at most once at a time.
     pub(crate) fn poll_event(&mut self) -> Option<(StreamId, RecvEvent)> {
         while let Some(id) = self.events.pop_front() {
             self.events.give_back();
@@ -453,9 +459,9 @@ impl RecvSide {
         Some((id, RecvEvent::Gone(Box::new(stats))))
     }
 
-    // ---- what is known ----
+    // ---- queries ----
 
-    /// True if [`read`](Self::read) would return something other than `Blocked`.
+    /// Returns true if [`read`](Self::read) would return something other than `Blocked`.
     pub(crate) fn is_readable(&self, id: StreamId) -> bool {
         self.halves.get(id).is_none_or(|half| {
             let half = &half.stream;
@@ -463,27 +469,27 @@ impl RecvSide {
         })
     }
 
-    /// True if anything is kept of a stream's receiving half.
+    /// Returns true if the stream's receiving half is still kept.
     pub(crate) fn has(&self, id: StreamId) -> bool {
         self.halves.get(id).is_some()
     }
 
-    /// True once all of stream 0 is decoded.
+    /// Returns true once all of stream 0 is decoded.
     pub(crate) fn is_first_finished(&self) -> bool {
         self.halves.get(StreamId::FIRST).is_some_and(|half| half.stream.is_finished())
     }
 
-    /// The proof of all blocks of stream 0 before the one needed next.
+    /// Proof of all blocks of stream 0 before the one needed next.
     pub(crate) fn first_proof(&self) -> u32 {
         self.halves.get(StreamId::FIRST).map_or(0, |half| half.stream.proof())
     }
 
-    /// True while any block of any stream lacks symbols, as far as is known.
+    /// Returns true while any block of any stream is known to lack symbols.
     pub(crate) fn has_open_blocks(&self) -> bool {
         self.open_halves > 0
     }
 
-    /// Symbols that arrived in vain, as reports tell them.
+    /// Counts of wasted symbols, as told in reports.
     pub(crate) fn wasted(&self) -> Wasted {
         let ReceivedSymbols { dependent, late, refused, .. } = self.common.symbols;
         Wasted { dependent: dependent as u32, late: late as u32, refused: refused as u32 }
@@ -493,7 +499,7 @@ impl RecvSide {
         self.common.symbols
     }
 
-    /// Figures of a half that is kept; zeros for any other.
+    /// Statistics of a receiving half. Zeros if it is not kept.
     pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
         self.halves.get(id).map(|half| half.stream.stats()).unwrap_or_default()
     }
@@ -507,7 +513,7 @@ impl RecvSide {
     }
 }
 
-/// A half's share in the sums over all halves: of those with open blocks, of what no report has told, and of what is delivered.
+/// A half's contribution to the sums over all halves: open halves, unreported bytes, delivered bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     is_open: bool,
@@ -524,7 +530,7 @@ impl Share {
         }
     }
 
-    /// The half may have changed since: the sums follow. Most symbols change none of them.
+    /// Updates the sums after the half may have changed. Most symbols change none of them.
     #[inline]
     fn on_change(
         self,
@@ -544,7 +550,7 @@ impl Share {
     }
 }
 
-/// The number of one kind.
+/// Returns the field for one kind of streams.
 const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
     match kind {
         StreamKind::Bidirectional => &mut limits.bidirectional,
@@ -554,7 +560,7 @@ const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
 
 #[cfg(debug_assertions)]
 impl RecvSide {
-    /// The first fault in the lists and sums over all halves; `None` if they are right.
+    /// The first inconsistency in lists and sums. `None` if they are correct.
     pub(crate) fn find_fault(&self) -> Option<String> {
         let halves = || self.halves.iter();
         let open = halves().filter(|(_, half)| half.stream.has_open_blocks()).count();
@@ -585,7 +591,7 @@ impl RecvSide {
 
 #[cfg(test)]
 impl RecvSide {
-    /// Visits to halves so far.
+    /// Number of visits to halves so far.
     pub(crate) fn visits(&self) -> u64 {
         self.halves.visits.get()
     }

@@ -1,4 +1,4 @@
-//! The streams that the next report names (`spec/protocol.md` \[report-13\]).
+//! Choice of the streams that the next report names (`spec/protocol.md` \[report-13\]).
 
 use std::collections::VecDeque;
 
@@ -10,26 +10,27 @@ use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
-/// Streams with news, and streams with open blocks, each in its turn: that which has been named longest ago comes first. What is
-/// not worth naming any more leaves its queue when it comes to the front.
+/// Queues of streams with news and of streams with open blocks. In each, the stream that was named longest ago comes
+/// first. A stream that no longer needs naming leaves its queue when it reaches the front.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
-    /// Streams with news which no report has told. They go before copies: of thousands that end at once the last must not wait until
-    /// the first have been named three times, or their senders ask for each of them.
+    /// Streams with news that no report has contained yet. They precede copies: when thousands of streams end at the
+    /// same time, the last must not wait until the first have been named three times, or their senders would send
+    /// questions.
     fresh: VecDeque<StreamId>,
-    /// Streams of whose news copies are left.
+    /// Streams whose news still needs copies in further reports.
     again: VecDeque<StreamId>,
     open: VecDeque<StreamId>,
-    /// Streams which reports still owe news of.
+    /// Number of streams whose news still needs to be reported.
     owing: usize,
-    /// Streams that are done with, of which they have told all.
+    /// Finished streams whose news has been reported completely.
     told: VecDeque<StreamId>,
-    /// Counts reports.
+    /// Counter of reports.
     report: u32,
 }
 
 impl Naming {
-    /// Something of the stream has changed, or the peer has asked for it.
+    /// Records that a stream has changed, or that the peer has asked about it.
     pub(super) fn on_news(&mut self, id: StreamId, half: &mut Half) {
         let named = &mut half.named;
         self.owing += usize::from(named.news == 0);
@@ -44,20 +45,20 @@ impl Naming {
         }
     }
 
-    /// There is nothing to tell of the stream any more.
+    /// Cancels all pending news of a stream.
     pub(super) fn on_silent(&mut self, half: &mut Half) {
         self.owing -= usize::from(half.named.news > 0);
         half.named.news = 0;
     }
 
-    /// True while reports are owed, whatever arrives.
+    /// Returns true while reports are owed even if nothing arrives.
     pub(super) fn is_owing(&self) -> bool {
         self.owing > 0
     }
 
-    /// Writes as many records as there is room for, each stream's at most once. Streams with news and streams with open blocks
-    /// get half of the room each in turn, and what the others leave: of two reports, each kind comes first in one, and the
-    /// first record may be as long as the room.
+    /// Writes as many records as fit, each stream at most once. Streams with news and streams with open blocks each get
+    /// half of the room, and the room that the other kind leaves. The kinds alternate in going first, so the first
+    /// record may fill the whole report.
     pub(super) fn write(&mut self, halves: &mut StreamTable<Half>, writer: &mut ReportWriter<'_>, untold: &mut Untold) {
         self.report = self.report.wrapping_add(1);
         let half_room = writer.room_bytes() / 2;
@@ -70,7 +71,7 @@ impl Naming {
         }
     }
 
-    /// Names the streams of one queue until only `room_left` bytes are left.
+    /// Writes the streams of one queue until only `room_left` bytes are left.
     fn write_some(
         &mut self,
         reason: Reason,
@@ -118,12 +119,12 @@ impl Naming {
         }
     }
 
-    /// The next stream that is done with, and whose last news has been told.
+    /// Returns the next finished stream whose news has been reported completely.
     pub(super) fn take_told(&mut self) -> Option<StreamId> {
         self.told.pop_front()
     }
 
-    /// The first fault in the queues, given all halves.
+    /// The first inconsistency in the queues, given all halves.
     #[cfg(debug_assertions)]
     pub(super) fn find_fault<'a>(&self, halves: impl Iterator<Item = (StreamId, &'a Half)>) -> Option<String> {
         let mut owing = 0;

@@ -1,4 +1,4 @@
-//! Requests that the peer end streams, repeated until it does (`spec/protocol.md` \[end-3\]).
+//! Requests to end streams, repeated until the peer complies (`spec/protocol.md` \[end-3\]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use dfcp_wire::segment::Ack;
 
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 
-/// As many requests as the application has made, however long the peer does not end its streams. Each datagram asks when the next is due, so they
-/// stand in the order of time, too.
+/// All pending requests, without a limit on their number. Also sorted by time, since the next due time is needed for
+/// each datagram.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     by_id: BTreeMap<StreamId, Stop>,
@@ -23,7 +23,7 @@ struct Stop {
 }
 
 impl Stops {
-    /// The peer is to end the stream.
+    /// Adds a request to end a stream. Has no effect if there is one already.
     pub(super) fn ask(&mut self, now: Time, id: StreamId, error: u32) {
         if !self.by_id.contains_key(&id) {
             let timer = RetransmitTimer::start(now, &RetransmitSchedule::STOP_SENDING);
@@ -32,7 +32,7 @@ impl Stops {
         }
     }
 
-    /// Nothing need be asked of this stream any more.
+    /// Cancels the request for a stream that has ended.
     pub(super) fn on_ended(&mut self, id: StreamId) {
         if let Some(stop) = self.by_id.remove(&id) {
             self.by_time.remove(&(stop.timer.next_at(), id));
@@ -43,7 +43,7 @@ impl Stops {
         self.by_id.is_empty()
     }
 
-    /// The next request to send.
+    /// Returns the next request to send.
     pub(super) fn next(&mut self, now: Time) -> Option<Ack> {
         let &(at, stream) = self.by_time.first().filter(|(at, _)| *at <= now)?;
         self.by_time.remove(&(at, stream));
@@ -53,7 +53,7 @@ impl Stops {
         Some(Ack::StopSending { stream, error: stop.error })
     }
 
-    /// [`next`](Self::next) has something then.
+    /// Time at which [`next`](Self::next) returns something.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.by_time.first().map(|&(at, _)| at)
     }

@@ -1,4 +1,4 @@
-//! The receiving side alone, with a peer that keeps the rules or breaks them.
+//! Tests of the receiving side alone, with honest and hostile peers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::shared::memory::MemoryReservation;
 use crate::stream::send::shared::own_place_bytes;
 
 const NOW: Time = Time::from_s(9);
-/// Room of a report.
+/// Bytes available for a report.
 const ROOM: usize = 1_420;
 const SYMBOL_BYTES: usize = 100;
 
@@ -26,7 +26,7 @@ fn config() -> Config {
     }
 }
 
-/// The acceptor's, to which the initiator sends.
+/// The receiving side of the acceptor. The initiator sends.
 fn side_with(config: &Config) -> RecvSide {
     RecvSide::new(config, Kernel::detect(), false, Role::Acceptor)
 }
@@ -39,17 +39,17 @@ fn one_way(index: u32) -> StreamId {
     StreamId::new(Opener::Initiator, StreamKind::OneWay, index).unwrap()
 }
 
-/// Streams 0 to `count` − 1 of the peer's one-way ones.
+/// Opens the peer's one-way streams 0 to `count` − 1.
 fn open(side: &mut RecvSide, count: u32) {
     (0..count).for_each(|index| assert!(side.open(one_way(index))));
 }
 
-/// The byte which a block is filled with.
+/// Returns the byte that fills a block.
 fn fill(block_id: u32) -> u8 {
     block_id as u8 ^ 0x5A
 }
 
-/// Source symbol `esi` of a block of `k` symbols, the last one of its stream if `ends`.
+/// Source symbol `esi` of a block of `k` symbols. `ends` marks the last block of its stream.
 fn symbol(stream: StreamId, block_id: u32, esi: u32, k: u16, ends: bool) -> (Data, Vec<u8>) {
     let block = BlockInfo { k, length_bytes: u32::from(k) * SYMBOL_BYTES as u32, end_of_stream: ends };
     (Data { stream, block_id, esi, block, fragment: dfcp_wire::Fragment::WHOLE }, vec![fill(block_id); SYMBOL_BYTES])
@@ -59,7 +59,7 @@ fn push(side: &mut RecvSide, (data, payload): (Data, Vec<u8>)) -> Result<bool, P
     side.push(&data, &payload)
 }
 
-/// A whole block of one symbol.
+/// Pushes a whole block of one symbol.
 fn push_block(side: &mut RecvSide, stream: StreamId, block_id: u32, ends: bool) -> Result<bool, PushError> {
     push(side, symbol(stream, block_id, 0, 1, ends))
 }
@@ -74,7 +74,7 @@ fn misbehaved(result: Result<impl Sized, PushError>) -> PeerMisbehaved {
 
 const REFUSED: Result<bool, PushError> = Err(PushError::Dropped(Dropped::NoMemory));
 
-/// The next report's records of streams.
+/// Writes the next report, and returns its stream records.
 fn report_with(side: &mut RecvSide, room: usize) -> Vec<(StreamState, Vec<Run>)> {
     let mut payload = vec![0; room];
     let mut writer = ReportWriter::new(&mut payload, &Report::default()).unwrap();
@@ -93,12 +93,12 @@ fn report(side: &mut RecvSide) -> Vec<(StreamState, Vec<Run>)> {
     report_with(side, ROOM)
 }
 
-/// The streams which the next report names.
+/// Returns the streams named in the next report.
 fn named(side: &mut RecvSide) -> Vec<StreamId> {
     report(side).into_iter().map(|(state, _)| state.stream).collect()
 }
 
-/// Reads until nothing is there; the bytes.
+/// Reads until nothing is left. Returns the number of bytes, and the last result.
 fn read_all(side: &mut RecvSide, id: StreamId) -> (usize, Result<Read, StreamError>) {
     let mut bytes = 0;
     let mut out = [0; 150];
@@ -110,7 +110,7 @@ fn read_all(side: &mut RecvSide, id: StreamId) -> (usize, Result<Read, StreamErr
     }
 }
 
-/// The kinds of all that is owed at `now`.
+/// Returns all answers owed at `now`.
 fn answers(side: &mut RecvSide, now: Time) -> Vec<Ack> {
     std::iter::from_fn(|| side.next_answer(now)).collect()
 }
@@ -231,7 +231,7 @@ fn everybody_is_named_however_many_have_news_and_open_blocks() {
     let mut side = side();
     open(&mut side, STREAMS);
     for index in 0..STREAMS {
-        // The first half goes on; of the rest nothing comes any more.
+        // The first half of the streams goes on. The other half gets no more symbols.
         push(&mut side, symbol(one_way(index), 0, 0, 40, false)).unwrap();
     }
     let mut last = vec![0_u32; STREAMS as usize];
@@ -302,7 +302,7 @@ fn ends_which_contradict_each_other_or_the_data_are_misbehaviour() {
         let past = PeerMisbehaved::InconsistentEnd { earlier: first, later: first };
         assert_eq!(misbehaved(push_block(&mut side, id, first, false)), past);
         assert_eq!(misbehaved(push_block(&mut side, id, second - 1, true)), expected);
-        // Below what has been seen.
+        // An end before blocks that have been seen.
         push_block(&mut side, one_way(1), 5, false).unwrap();
         let expected = PeerMisbehaved::InconsistentEnd { earlier: 5, later: 6 };
         assert_eq!(misbehaved(side.on_reset(one_way(1), 1, 5)), expected);
@@ -324,7 +324,7 @@ fn a_reset_discards_what_is_not_read_and_its_reader_gets_the_error_once() {
     assert_eq!((side.common.memory.held_bytes(), named(&mut side)), (0, vec![]));
     let of_reset = Ack::OfReset { stream: id, served: 3 };
     assert_eq!(answers(&mut side, NOW), [of_reset]);
-    // A late symbol is counted as late, and changes nothing of what the acknowledgement says.
+    // A late symbol is counted as late, and does not change the acknowledgement.
     assert_eq!(push_block(&mut side, id, 4, false), Ok(false));
     assert_eq!(side.symbols().late, 1);
     side.on_reset(id, 78, 9).unwrap();
@@ -358,7 +358,7 @@ fn a_reset_takes_nothing_away_from_a_stream_that_was_decoded_to_its_end() {
     assert_eq!(side.take_gone(), Some((id, false)));
     side.on_reset(id, 77, 1).unwrap();
     assert_eq!(answers(&mut side, NOW), [Ack::OfReset { stream: id, served: 1 }]);
-    // Only the reset tells the end here: what has come may be a part of what the peer had to say.
+    // Here only the reset names the end, so the received data may be incomplete.
     push_block(&mut side, one_way(1), 0, false).unwrap();
     side.on_reset(one_way(1), 77, 1).unwrap();
     assert_eq!(read_all(&mut side, one_way(1)), (0, Err(StreamError::Reset(77))));
@@ -430,7 +430,7 @@ fn stopping_discards_what_comes_and_asks_at_doubling_intervals_until_the_end() {
         }
     }
     assert_eq!(asked, [0, 100, 300, 700, 1_500]);
-    // The window moves as if it were read.
+    // The window moves as if the data were read.
     push_block(&mut side, id, 1, false).unwrap();
     let (state, _) = report(&mut side).pop().unwrap();
     assert_eq!((state.next_needed, state.blocks_read, side.common.memory.held_bytes()), (3, 3, 0));
@@ -449,7 +449,7 @@ fn a_stream_which_was_stopped_is_gone_when_the_peer_resets_it() {
     side.stop_sending(NOW, one_way(0), 4);
     side.on_reset(one_way(0), 4, 0).unwrap();
     assert_eq!(side.take_gone(), Some((one_way(0), true)));
-    // The other way round.
+    // The same in the opposite order.
     side.on_reset(one_way(1), 4, 0).unwrap();
     side.stop_sending(NOW, one_way(1), 4);
     assert_eq!(side.take_gone(), Some((one_way(1), true)));
@@ -494,7 +494,7 @@ fn streams_without_room_are_not_opened_and_closing_gives_all_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Unread streams of one byte each: what they may take together, and then one symbol each.
+/// Unread streams of one byte each fill the shared memory, and then one reserved symbol each.
 #[test]
 fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symbol_each() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
@@ -518,7 +518,7 @@ fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symb
     let own = own_place_bytes(SYMBOL_BYTES);
     assert!(counted <= memory_bytes + u64::from(STREAMS) * own, "{taken:?}");
     assert!(counted >= memory_bytes - 256, "{taken:?}");
-    // One that has nothing yet: what counts as a symbol, and no more.
+    // A stream without data gets exactly the place reserved for one symbol.
     let last = one_way(STREAMS - 1);
     let refused = (0..).find(|&block_id| push(&mut side, byte(last, block_id)) == REFUSED).unwrap();
     assert!((own / 256..=own / 256 + 1).contains(&u64::from(refused)), "{refused}");
@@ -527,7 +527,8 @@ fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symb
     assert_eq!(u64::from(side.memory_kib()), memory_bytes / 1_024, "and the peer was told no more than it has got");
 }
 
-/// Later blocks of every stream first, then the ones that are needed: what found no room does not find any by being needed.
+/// Later blocks of every stream come first, then the needed ones. A block without room gets none by becoming the needed
+/// one.
 #[test]
 fn no_order_of_blocks_and_streams_passes_the_bound() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
@@ -549,7 +550,7 @@ fn no_order_of_blocks_and_streams_passes_the_bound() {
 fn the_reserve_serves_the_block_which_one_stream_after_the_other_needs() {
     let config = config();
     let reserve = crate::stream::recv::slot::reserve_bytes(&config);
-    // So much that two streams can be opened, and nothing more.
+    // Memory for two open streams, and nothing more.
     let budget = MemoryBudget::new((reserve + 8_000) * 4 / 3);
     let mut side = side_with(&config);
     side.charge_to(MemoryReservation::open(&budget, reserve).unwrap());
@@ -584,8 +585,8 @@ fn what_is_told_falls_with_the_endpoints_memory() {
 }
 
 proptest! {
-    /// Whatever comes for whichever stream, in whatever order, and whatever the application does: the sums are those of the
-    /// streams, what is read is what was sent, the budget is kept, and all is given back.
+    /// For any sequence of segments on any streams, and any calls of the application: sums match the streams, read
+    /// bytes match the sent bytes, the budget is kept, and all memory is returned.
     #[test]
     fn sums_and_bytes_are_right_whatever_happens(
         steps in prop::collection::vec((0_u8..12, 0_u32..6, 0_u32..6, 0_u32..8, 1_u16..4), 0..400), seed: u8
@@ -603,7 +604,7 @@ proptest! {
                 opened += 1;
                 continue;
             }
-            // All segments of a block agree: so an honest peer, whatever the order.
+            // All segments of a block agree, as from an honest peer, in any order.
             let k = 1 + (block_id as u16 + u16::from(seed)) % 4;
             match what {
                 0..6 => {
@@ -661,7 +662,7 @@ proptest! {
 
 // ---- parts of symbols ----
 
-/// Part `index` of `count` of a symbol as [`symbol`] has them.
+/// Returns part `index` of `count` of a symbol made by [`symbol`].
 fn part(of: (Data, Vec<u8>), index: u8, count: u8) -> (Data, Vec<u8>) {
     let (data, payload) = of;
     let fragment = dfcp_wire::Fragment::new(index, count).unwrap();
@@ -692,7 +693,7 @@ fn a_part_which_comes_twice_or_never_makes_no_symbol() {
     assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 0, 2, false), 1, 2)), Ok(true));
 }
 
-/// [stream-11]: parts that contradict each other, their block, or the lengths that follow from it.
+/// [stream-11]: parts that contradict each other, their block, or the lengths that follow from the block.
 #[test]
 fn parts_which_do_not_fit_are_misbehaviour() {
     let first = || part(symbol(StreamId::FIRST, 0, 0, 4, false), 0, 2);
@@ -708,7 +709,7 @@ fn parts_which_do_not_fit_are_misbehaviour() {
         with(|(_, payload)| payload.truncate(49)),
         with(|(_, payload)| payload.clear()),
         with(|(data, _)| data.block.k = 256),
-        with(|(data, _)| data.block.length_bytes = 3), // four symbols of a byte have no second half
+        with(|(data, _)| data.block.length_bytes = 3), // one-byte symbols cannot be cut in two
     ];
     for contradiction in contradictions {
         let mut side = side();
@@ -720,7 +721,7 @@ fn parts_which_do_not_fit_are_misbehaviour() {
     assert_eq!(misbehaved(push(&mut side, first())), PeerMisbehaved::InconsistentBlock { block_id: 0 });
 }
 
-/// A peer that begins symbols without end and completes none.
+/// A peer that sends first parts of ever more symbols, and completes none.
 #[test]
 fn symbols_in_parts_take_bounded_memory_and_the_newest_can_always_be_completed() {
     let budget = MemoryBudget::new(1_000_000);
@@ -739,7 +740,7 @@ fn symbols_in_parts_take_bounded_memory_and_the_newest_can_always_be_completed()
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// [window-2]: the block needed next has a place when all that is shared is taken, also in parts.
+/// [window-2]: the block needed next has room, also in parts, when all shared memory is used.
 #[test]
 fn without_memory_one_symbol_in_parts_is_kept() {
     let budget = MemoryBudget::new(1_000);
@@ -756,7 +757,7 @@ fn without_memory_one_symbol_in_parts_is_kept() {
     assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 48, 1, false), 0, 2)), Ok(true));
 }
 
-/// Waiting parts of a symbol go once its block is decoded.
+/// Waiting parts of a symbol are dropped once its block is decoded.
 #[test]
 fn parts_of_a_decoded_block_are_given_back() {
     let budget = MemoryBudget::new(1_000_000);

@@ -1,22 +1,22 @@
-//! Bytes that the application has read and no report has told.
+//! Bytes read by the application and not yet reported to the peer.
 
 use std::collections::BTreeSet;
 
 use dfcp_wire::StreamId;
 
-/// Bytes of streams which were read since a report named these streams.
+/// Bytes read and not yet reported, per stream: those read since the last report that named the stream.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     bytes: u64,
-    /// The first stream has some. Most sessions have no other, and take no memory for them.
+    /// The first stream has unreported bytes. Most sessions have no other stream, and then need no memory here.
     is_of_first: bool,
-    /// The others that have any, so that they are found without a search of all. Kept when it is empty: reading must not allocate
-    /// each time.
+    /// Other streams with unreported bytes, so that finding them needs no search. Not freed when empty: reading must
+    /// not allocate each time.
     others: BTreeSet<StreamId>,
 }
 
 impl Untold {
-    /// The stream had `before` such bytes, and has `after`.
+    /// Records that the stream's unreported bytes have changed from `before` to `after`.
     pub(super) fn change(&mut self, id: StreamId, before: u64, after: u64) {
         self.bytes = self.bytes - before + after;
         if id == StreamId::FIRST {
@@ -28,17 +28,17 @@ impl Untold {
         }
     }
 
-    /// Those of all streams.
+    /// Unreported bytes of all streams.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The streams that have any, by id.
+    /// Streams with unreported bytes, in the order of ids.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> {
         self.is_of_first.then_some(StreamId::FIRST).into_iter().chain(self.others.iter().copied())
     }
 
-    /// An empty set keeps its memory, which sessions whose streams are gone have no use for.
+    /// Frees the memory of an empty set. Sessions whose streams are gone do not need it.
     pub(super) fn give_back(&mut self) {
         if self.others.is_empty() {
             self.others = BTreeSet::new();

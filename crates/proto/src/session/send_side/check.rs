@@ -1,4 +1,4 @@
-//! Agreement of a sending side's lists with its streams: a check for tests, which may visit all streams.
+//! Consistency check of the sending side's lists against its streams. For tests: it may visit all streams.
 
 use dfcp_wire::StreamId;
 
@@ -6,7 +6,7 @@ use super::SendSide;
 use crate::stream::send::Due;
 
 impl SendSide {
-    /// The first fault in the lists; `None` if they are right.
+    /// The first inconsistency in the lists. `None` if they are correct.
     pub(crate) fn find_fault(&self) -> Option<String> {
         let mut timed = [0; 3];
         for (id, stream) in self.streams.iter() {
@@ -43,7 +43,7 @@ impl SendSide {
             if stream.has_data_to_send() && !has_turn && !listed.waiting {
                 return Some(format!("{id:?} has data to send, no turn, and waits for nothing"));
             }
-            // Data that may be sent, and nothing that would bring a report: they would wait for ever.
+            // Data that may be sent, with no event that would cause a report, would wait forever.
             if self.is_idle() && stream.has_data_to_send() && !has_turn {
                 let asks = self.stuck.contains(&id) && stream.is_stuck(&self.shared);
                 if !asks && cut.is_none() && stream.cut_at(&self.shared).is_none() {

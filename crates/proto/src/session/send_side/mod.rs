@@ -1,4 +1,4 @@
-//! The sending side of a session: its streams' sending halves, and which of them sends next.
+//! The sending side of a session: the sending halves of its streams, and the choice of the stream that sends next.
 
 #[cfg(debug_assertions)]
 mod check;
@@ -36,41 +36,42 @@ use crate::stream::table::StreamTable;
 /// The sending side of a session: its streams, and their common state.
 #[derive(Debug)]
 pub(crate) struct SendSide {
-    /// The end which opens streams here.
+    /// The end that opens our streams: this end's role.
     opener: Opener,
-    /// That of streams which are opened.
+    /// Kind of traffic of newly opened streams.
     traffic: Traffic,
     shared: SendShared,
     streams: StreamTable<SendStream>,
     scheduler: Scheduler,
-    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end.
+    /// Streams that wait for a time: to cut a partial block, to send a question, or to announce their end.
     timed: TimedStreams,
-    /// Streams that have data, but the windows had no room for them, or all had been sent for now: a report may change that.
+    /// Streams with data that cannot be sent now, because windows are full or all their blocks have been sent. A report
+    /// may change this.
     waiting: Vec<StreamId>,
-    /// Those among them which may be stuck.
+    /// Streams that wait for window with no block in flight, so that no report is expected.
     stuck: BTreeSet<StreamId>,
-    /// Streams whose writers have more than they could write.
+    /// Streams whose writers could not write everything.
     writers: Vec<StreamId>,
-    /// Streams whose symbols the report at hand has passed by.
+    /// Streams with symbols that the current report shows as arrived or lost.
     passed: Vec<StreamId>,
-    /// Events of the streams that applications are to be told.
+    /// Events for the application.
     events: VecDeque<(StreamId, SendEvent)>,
-    /// A stream has data, and no block ids left.
+    /// A stream has data, but has used all block ids.
     is_exhausted: bool,
-    /// Streams whose sending half has ended, and whether the peer has reset or stopped them.
+    /// Streams whose sending half has ended. `true` if the peer has reset or stopped the stream.
     gone: Vec<(StreamId, bool)>,
-    /// The number of the newest datagram of the peer's that told of what it has.
+    /// Number of the peer's newest datagram that acknowledged something.
     told_by: Option<u64>,
     waste: WasteCounters,
-    /// A symbol of which not all parts have been sent.
+    /// A symbol of which some parts are still to be sent.
     parts: Option<Box<Parts>>,
 }
 
-/// Waste that the peer has reported, in all.
+/// Totals of the waste that the peer has reported.
 #[derive(Debug, Default)]
 struct WasteCounters {
     total: WastedSymbols,
-    /// The newest report's counts, which wrap.
+    /// Counts of the newest report. They wrap around.
     reported: Wasted,
 }
 
@@ -85,7 +86,7 @@ impl WasteCounters {
 }
 
 impl SendSide {
-    /// Asks for proofs of decoding if it gets a secret for them.
+    /// Creates the sending side. With a secret in `proofs`, the peer must prove that it has decoded blocks.
     pub(crate) fn new(config: &Config, kernel: Kernel, opener: Opener, proofs: Option<[u8; 32]>) -> Self {
         let shared = SendShared::new(config, kernel, proofs);
         let first = SendStream::new(StreamId::FIRST, config.traffic, &shared);
@@ -109,8 +110,8 @@ impl SendSide {
         }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window; packets have room for
-    /// `packet_symbol_size`.
+    /// Applies the handshake: the peer accepts symbols of `symbol_size` bytes, and has the given window. Packets have
+    /// room for symbols of `packet_symbol_size` bytes.
     pub(crate) fn establish(
         &mut self,
         now: Time,
@@ -124,15 +125,15 @@ impl SendSide {
         for (id, stream) in self.streams.iter_mut() {
             stream.recut(now, path.flight(), &self.shared);
             self.scheduler.wake(id);
-            // The peer's window is another one than was assumed: a writer that was cut short tries again.
+            // The peer's window differs from the assumed one, so a writer without room should try again.
             if stream.take_write_blocked() {
                 self.events.push_back((id, SendEvent::Writable));
             }
         }
     }
 
-    /// Packets have room for symbols of `packet_symbol_size`, secrets excluded: new blocks are cut for that, and symbols of older
-    /// ones leave in parts where they are longer.
+    /// Sets the symbol bytes that fit into a packet, secrets excluded. New blocks get symbols of this size; larger
+    /// symbols of older blocks are sent in parts.
     pub(crate) fn set_packet_symbol_size(&mut self, now: Time, path: &Path, packet_symbol_size: usize) {
         self.shared.set_packet_symbol_size(packet_symbol_size);
         for (_, stream) in self.streams.iter_mut() {
@@ -140,23 +141,23 @@ impl SendSide {
         }
     }
 
-    /// Bytes of data in a symbol that packets have room for.
+    /// Symbol bytes that fit into a packet.
     pub(crate) fn packet_symbol_size(&self) -> usize {
         self.shared.packet_symbol_size()
     }
 
-    /// The next secret, of which none is drawn twice; 0 without proofs.
+    /// Draws the next secret. No secret is drawn twice. Returns 0 without proofs.
     pub(crate) fn draw_secret(&mut self) -> u32 {
         self.shared.secrets.as_mut().map_or(0, Secrets::draw)
     }
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path is blocked, only a probe of silence
-    /// is sent: without it, the loss of all datagrams would never be noticed.
+    /// Returns the next symbol to send at `now`, regardless of the rate (`spec/protocol.md` \[plan-3\]). If the path is
+    /// blocked, only a silence probe is sent: without it, the loss of all datagrams would never be noticed.
     ///
     /// # Errors
-    /// A block was cut and cannot be coded: its bytes are lost, and the session with them.
+    /// If a new block cannot be encoded. Its bytes are lost, and so is the session.
     pub(crate) fn next_symbol(
         &mut self,
         now: Time,
@@ -173,7 +174,7 @@ impl SendSide {
         Ok(next.and_then(|symbol| Ready::new(self, symbol)))
     }
 
-    /// The symbol, or its first part, that is sent next unless another one's parts are.
+    /// Chooses the next symbol, and returns it or its first part. Called only if no parts of another symbol are left.
     fn choose(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
         if self.timed.is_due(now) {
             self.wake_timed(now);
@@ -193,7 +194,8 @@ impl SendSide {
         })
     }
 
-    /// The next part of a symbol that has been begun, unless the peer does not need it any more.
+    /// Returns the next part of a symbol that was begun. Drops the remaining parts if the peer no longer needs the
+    /// symbol.
     fn next_part(&mut self) -> Option<Symbol> {
         let whole = self.parts.as_ref()?.whole;
         if !self.streams.get(whole.stream).is_some_and(|stream| stream.is_open(whole.block_id)) {
@@ -202,7 +204,8 @@ impl SendSide {
         self.parts.as_ref()?.next()
     }
 
-    /// The next symbol that rounds owe, of a new block, or of repair in advance, of the stream whose turn it is.
+    /// Returns the next due symbol of the stream whose turn it is: from a planned round, of a new block, or proactive
+    /// repair.
     fn due_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
         let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
         if spending.is_for_oldest_block()
@@ -230,7 +233,7 @@ impl SendSide {
         Ok(None)
     }
 
-    /// Streams whose partial block is due to be cut get their turn.
+    /// Gives a turn to streams whose partial block is due to be cut.
     fn wake_timed(&mut self, now: Time) {
         while let Some(id) = self.timed.cut(now) {
             let Some(stream) = self.streams.get_mut(id) else { return };
@@ -238,13 +241,13 @@ impl SendSide {
             if due.cut.is_some_and(|at| at <= now) {
                 self.scheduler.wake(id);
             }
-            // A stream that has a turn need not be looked at again.
+            // A stream that already has a turn need not be visited again.
             let later = Due { cut: due.cut.filter(|&at| at > now), ..due };
             self.timed.list(id, &mut stream.listed_in.timed, later);
         }
     }
 
-    /// A stream has nothing that may be sent now: what may change that?
+    /// Lists a stream that has nothing to send now under the events that may change this.
     fn note_waiting(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         self.is_exhausted |= stream.is_exhausted();
@@ -257,20 +260,21 @@ impl SendSide {
         self.note_timed(id);
     }
 
-    /// A symbol that asks a peer which has not told of a stream's newest blocks (\[silence-4\]).
+    /// Returns a symbol that serves as a question, for a stream whose newest blocks no report has named
+    /// (\[silence-4\]).
     fn question(&mut self, now: Time) -> Option<Symbol> {
         while let Some(id) = self.timed.ask(now) {
             let stream = self.streams.get(id)?;
             if stream.ask_at().is_some_and(|at| at <= now) {
                 return stream.probe_symbol();
             }
-            // It has been asked, or told of, since.
+            // The stream was named or asked about since.
             self.note_timed(id);
         }
         None
     }
 
-    /// A symbol to make a silent peer speak, if that is due.
+    /// Returns a symbol that probes a silent peer, if a probe is due.
     fn probe(&self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
         if now < path.probe_at(spending) {
             return None;
@@ -278,15 +282,15 @@ impl SendSide {
         self.streams.get(self.oldest_stream()?)?.probe_symbol()
     }
 
-    /// The stream whose oldest block was begun before all others' ([credit-2], [sched-4]).
+    /// Returns the stream whose oldest block was begun first ([credit-2], [sched-4]).
     fn oldest_stream(&self) -> Option<StreamId> {
         let first = self.streams.get(StreamId::FIRST).and_then(|first| Some((first.oldest_begun()?, StreamId::FIRST)));
         let begun = first.into_iter().chain(self.shared.oldest.first().copied());
         begun.min().map(|(_, id)| id)
     }
 
-    /// Earliest time at which [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may
-    /// have something, reports apart.
+    /// Returns the earliest time when [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which
+    /// had nothing at `asked`, may have something. Reports may change this earlier.
     pub(crate) fn next_timeout(&self, asked: Time, path: &Path, spending: Spending) -> Option<Time> {
         let probe = (!self.is_idle()).then(|| path.probe_at(spending));
         let trickle = match spending {
@@ -296,11 +300,11 @@ impl SendSide {
         probe.into_iter().chain(trickle).filter(|&at| at > asked).chain(self.timed.next_after(asked)).min()
     }
 
-    /// The next segment that is due at `now` about the end of a stream.
+    /// Returns the next segment about the end of a stream that is due at `now`.
     pub(crate) fn next_ending(&mut self, now: Time, path: &Path) -> Option<Segment> {
         while let Some(id) = self.timed.end(now) {
             let segment = self.streams.get_mut(id)?.ending_segment(now, path.probe_timeout());
-            // Its next copy is due later, or none is.
+            // List the time of its next copy, if there is one.
             self.note_timed(id);
             if segment.is_some() {
                 return segment;
@@ -309,13 +313,14 @@ impl SendSide {
         None
     }
 
-    /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
+    /// Symbols that credit permits for the oldest open block ([credit-2]), and the bytes of one symbol. Zeros without
+    /// an open block.
     pub(crate) fn oldest_block_symbols(&self, path: &Path) -> (u64, u64) {
         let oldest = self.oldest_stream().and_then(|id| self.streams.get(id));
         oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(path.flight().loss()))
     }
 
-    /// Waste that the peer has reported, in all.
+    /// Totals of the waste that the peer has reported.
     pub(crate) fn wasted(&self) -> WastedSymbols {
         self.waste.total
     }
@@ -323,7 +328,7 @@ impl SendSide {
 
 #[cfg(test)]
 impl SendSide {
-    /// Visits to streams so far.
+    /// Number of visits to streams so far.
     pub(crate) fn visits(&self) -> u64 {
         self.streams.visits.get() + self.scheduler.visits()
     }

@@ -1,4 +1,4 @@
-//! A symbol that is to be sent now, from its choice until it has left.
+//! A chosen symbol, until it has been sent.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,9 @@ use crate::stream::send::parts::Parts;
 use crate::stream::send::shared::SendShared;
 use crate::stream::send::symbol::{CodeError, Reason, Symbol};
 
-/// A symbol, or a part of one, that is to be sent now. Its stream is found once, and stays so until the symbol has left: it is written into
-/// its datagram, and then sent. Dropped instead, it has not been sent, and comes again.
+/// A symbol, or a part of one, that is to be sent now. It borrows its stream, so the stream is looked up once and
+/// cannot disappear before the symbol has been written and sent. If dropped, the symbol counts as not sent, and is
+/// chosen again.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Ready<'a> {
@@ -30,20 +31,20 @@ pub(crate) struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// `None` without the symbol's stream.
+    /// Returns `None` if the symbol's stream no longer exists.
     pub(super) fn new(side: &'a mut SendSide, symbol: Symbol) -> Option<Self> {
         let SendSide { streams, parts, shared, scheduler, events, .. } = side;
         let stream = streams.get_mut(symbol.stream)?;
         Some(Self { symbol, stream, parts, shared, scheduler, events })
     }
 
-    /// The header of its segment.
+    /// Returns the header of the symbol's segment.
     pub(crate) fn segment(&self) -> Data {
         let Symbol { stream, block_id, esi, info: block, fragment, .. } = self.symbol;
         Data { stream, block_id, esi, block, fragment }
     }
 
-    /// Bytes to be written.
+    /// Payload bytes to be written.
     pub(crate) fn payload_bytes(&self) -> usize {
         self.shared.codec.carried_bytes(self.symbol.symbol_size)
     }
@@ -58,10 +59,10 @@ impl<'a> Ready<'a> {
         self.symbol.reason
     }
 
-    /// Writes the payload; `out` has room for it, and no more.
+    /// Writes the payload into `out`, which must have exactly [`payload_bytes`](Self::payload_bytes) bytes.
     ///
     /// # Errors
-    /// The block has no such symbol.
+    /// If the block has no such symbol.
     pub(crate) fn write(&mut self, out: &mut [u8]) -> Result<(), CodeError> {
         let Self { symbol, stream, parts, shared, .. } = self;
         match parts {
@@ -74,12 +75,12 @@ impl<'a> Ready<'a> {
         }
     }
 
-    /// It has been sent over `path` as datagram `number`.
+    /// Records that the symbol was sent over `path` as datagram `number`.
     pub(crate) fn sent(self, now: Time, path: &mut Path, number: u64) {
         let Self { symbol: part, stream, parts, shared, scheduler, events } = self;
         scheduler.on_sent(part.stream, part.symbol_size);
         let symbol = match parts {
-            // A symbol counts when its last part leaves.
+            // A symbol counts as sent when its last part is sent.
             Some(begun) if !part.fragment.is_whole() => {
                 if !begun.on_sent() {
                     return path.flight_mut().on_part_sent(now);

@@ -1,4 +1,4 @@
-//! The reports that a session's sending side takes in: what they teach it, and how far it believes them.
+//! Processing of the peer's reports on the sending side: validation first, then updates.
 
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Record, Records, Report, Run, Runs, StreamState};
@@ -12,25 +12,25 @@ use crate::path::numbers::DatagramNumbers;
 use crate::path::{Path, PathNews};
 use crate::stream::send::feedback::Listed;
 
-/// The worth of a report.
+/// The outcome of a valid report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// A later one has come before it: nothing has changed.
+    /// A later report was processed before: nothing has changed.
     Stale,
-    /// It was the newest.
+    /// The report is newer than all reports before.
     News {
-        /// Content that concerns the path.
+        /// The report's information about the path.
         path: PathNews,
-        /// Datagrams whose fate it tells with symbols that do not fit the least packets.
+        /// Number of datagrams newly reported as arrived or lost whose symbol does not fit the smallest packets.
         large_passed: u64,
     },
 }
 
 impl SendSide {
-    /// Takes in the report that came as datagram `number`; `numbers` are those of our datagrams.
+    /// Processes the report in the peer's datagram `number`. `numbers` are the numbers of our datagrams.
     ///
     /// # Errors
-    /// It says what no correct peer says.
+    /// If the report contradicts itself, earlier reports, or what was sent.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
@@ -40,7 +40,8 @@ impl SendSide {
         numbers: &DatagramNumbers,
     ) -> Result<Heard, PeerMisbehaved> {
         let named = path.flight().read(number, report, numbers)?;
-        // A report that an honest peer has outdated may not count against it, nor for it ([proof-7]).
+        // Ignore a report that an honest peer has made obsolete: it must count neither for nor against the peer
+        // ([proof-7]).
         if self.told_by.is_some_and(|told_by| number < told_by) || self.is_overtaken(records)? || named.is_stale {
             return Ok(Heard::Stale);
         }
@@ -61,10 +62,12 @@ impl SendSide {
                 }
             };
             if let Some(stream) = streams.get_mut(id) {
-                // Of an acknowledged block it may have been a large one that arrived.
+                // Once its block is acknowledged, the symbol's size is unknown. Count the symbol as large, as it may
+                // have been.
                 let is_large = stream.on_fate(block_id).is_none_or(|bytes| shared.is_telling(bytes));
                 large_passed += u64::from(is_large);
-                // Each once, or what the peer has not seen of a stream would count as often as its datagrams alternate with others'.
+                // List each stream once. Otherwise a stream whose datagrams alternate with those of another would count
+                // repeatedly.
                 if !std::mem::replace(&mut stream.listed_in.passed, true) {
                     passed.push(id);
                 }
@@ -80,10 +83,11 @@ impl SendSide {
         Ok(Heard::News { path: news, large_passed })
     }
 
-    /// True if a report names as needed next, in any stream, a block that another has said to be there.
+    /// Returns true if an earlier report has already acknowledged, in any stream, the block that this report names as
+    /// needed next.
     ///
     /// # Errors
-    /// The block lies past the last one sent, or nothing was ever sent on the stream.
+    /// If the block lies beyond the last one sent.
     fn is_overtaken(&self, records: &Records<'_>) -> Result<bool, PeerMisbehaved> {
         for (state, _) in stream_records(records) {
             if let Some(stream) = self.streams.get(state.stream).filter(|stream| !stream.is_reset())
@@ -95,18 +99,18 @@ impl SendSide {
         Ok(false)
     }
 
-    /// Takes in what the records say, the proofs of which are right. What is said of streams that are gone here is outdated.
+    /// Applies all records, whose proofs are correct. Records of streams that no longer exist here are obsolete.
     fn take_records(&mut self, path: &mut Path, records: &Records<'_>) -> Result<Listed, PeerMisbehaved> {
         let mut all = Listed::default();
         for record in records.clone() {
             match record {
                 Record::Stream(state, runs) => {
-                    // Also of those that are gone: they take room from others.
+                    // Count streams that are gone, too: their records take room from others.
                     all.streams += 1;
                     self.take_record(path, &state, runs, &mut all)?;
                 }
                 Record::Unseen(first) => self.take_unseen(path, first, &mut all)?,
-                // Of features which are not chosen ([open-40]).
+                // Records of features that were not negotiated ([open-40]).
                 _ => {}
             }
         }
@@ -127,7 +131,7 @@ impl SendSide {
         all.served_max += listed.served_max;
         let was_to_ask = stream.listed_in.timed.ask.is_some();
         if stream.is_delivered() {
-            // The peer has already taken what is unread of it off the memory which it tells.
+            // The peer has already deducted the stream's unread bytes from the memory that it reports.
             stream.release(&mut self.shared);
             self.finish(id, path);
         } else if !stream.is_idle() || stream.has_data_to_send() {
@@ -139,8 +143,8 @@ impl SendSide {
         Ok(())
     }
 
-    /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will
-    /// (\[report-14\]).
+    /// Applies the record of unseen streams: the peer has seen none of our streams from these indices on. Symbols sent
+    /// on them are lost, or still in flight (\[report-14\]).
     fn take_unseen(&mut self, path: &mut Path, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
@@ -148,7 +152,7 @@ impl SendSide {
                 StreamKind::Bidirectional => first.bidirectional,
                 StreamKind::OneWay => first.one_way,
             };
-            // A stream that an earlier report named has been seen.
+            // An earlier report has named this stream, so the peer has seen it.
             let Some(stream) = self.streams.get(id).filter(|stream| stream.is_unheard()) else { continue };
             if id.opener() == self.opener && id.index() >= first {
                 let nothing = stream.unseen_state();
@@ -159,12 +163,13 @@ impl SendSide {
         Ok(())
     }
 
-    /// Streams whose symbols the report has passed by, and which it does not name, ask for themselves at `at`, or when it is their turn
-    /// to be named: the peer may have news of more streams than it can name at once, as this report does with `named`.
+    /// Schedules questions about streams that the report does not name, although it shows some of their symbols as
+    /// arrived or lost. A question is due at `at`, or later if other streams must be named first: the peer may have
+    /// news of more streams than fit into one report. This report names `named` streams.
     fn note_unnamed(&mut self, at: Time, named: u32) {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
-            // Half of a report's room may go to others, which have open blocks.
+            // Up to half of a report's room may go to streams with open blocks.
             let reports = (2 * self.timed.asking()).checked_div(named as usize).unwrap_or_default();
             let turn = (REPORT_SPACING_MIN * u32::try_from(reports).unwrap_or(u32::MAX)).min(STREAM_END_INTERVAL_MAX);
             if let Some(stream) = self.streams.get_mut(id) {
@@ -178,15 +183,16 @@ impl SendSide {
         self.passed = passed;
     }
 
-    /// Checks a report's count of arrivals against what it accounts for ([report-12]), over all streams: each symbol which served or
-    /// was wasted has come in a datagram, and each data datagram that has come did one of the two. `sent` counts all our datagrams.
+    /// Checks the report's count of received datagrams against the symbols that it accounts for ([report-12]), summed
+    /// over all streams: each useful or wasted symbol came in one datagram, and each received data datagram contained
+    /// one useful or wasted symbol. `sent` is the number of all our datagrams.
     fn check_counts(&self, path: &Path, listed: Listed, sent: u64) -> Result<(), PeerMisbehaved> {
         let shared = &self.shared;
         let received = path.flight().reported().map_or(0, |reported| reported.received);
         let control = sent.saturating_sub(shared.counters.sent.total());
         let served = shared.counters.acknowledged_symbols + shared.reset_symbols + listed.symbols;
         let least = served + self.waste.total.total();
-        // A list may be cut anywhere, and not every stream is named.
+        // A list may end anywhere, and not every stream is named.
         let unlisted_max = shared.served_max.saturating_sub(listed.served_max) + shared.unproven_max;
         if (least..=least + control + unlisted_max).contains(&received) {
             return Ok(());
@@ -194,7 +200,7 @@ impl SendSide {
         Err(PeerMisbehaved::InconsistentReport { received, accounted: least })
     }
 
-    /// Windows may have opened, and time has passed: streams that waited are asked again.
+    /// Gives waiting streams a new turn, since the report may have opened windows.
     fn wake_waiting(&mut self, path: &Path) {
         self.stuck.clear();
         for id in self.waiting.drain(..) {
@@ -207,7 +213,7 @@ impl SendSide {
     }
 }
 
-/// The records of streams, without others.
+/// Returns the stream records of a report.
 fn stream_records<'a>(records: &Records<'a>) -> impl Iterator<Item = (StreamState, Runs<'a>)> + use<'a> {
     records.clone().filter_map(|record| match record {
         Record::Stream(state, runs) => Some((state, runs)),

@@ -1,6 +1,6 @@
-//! The choice of the stream that sends next (`spec/protocol.md` §5.5): the most urgent ones, as RFC 9218 has it (\[sched-1\]), and among
-//! equals each in proportion to its weight, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram
-//! (\[sched-2\]).
+//! Choice of the stream that sends next (`spec/protocol.md` §5.5). Streams of higher urgency go first, as in RFC 9218
+//! (\[sched-1\]). Streams of equal urgency share in proportion to their weights, by start-time fair queueing (Goyal,
+//! Vin, Cheng 1996), with an error of one datagram (\[sched-2\]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,13 +11,13 @@ use crate::limits::STREAMS_LOOKED_AT_MAX;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
-/// A stream's precedence and share among the others of its session.
+/// Priority and share of a stream among the streams of its session.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::Priority;
 ///
-/// // Answers go first; two downloads share what they leave, two to one.
+/// // Answers go first. Two downloads share the remaining rate, two to one.
 /// let answers = Priority { urgency: 1, ..Priority::default() };
 /// let film = Priority { weight: 32, ..Priority::default() };
 /// let photos = Priority { weight: 16, ..Priority::default() };
@@ -25,21 +25,22 @@ use crate::stream::table::StreamTable;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// 0, the most urgent, to 7 (RFC 9218 §4.1): while a more urgent stream can send, a less urgent one does not.
+    /// Urgency from 0, the most urgent, to 7 (RFC 9218 §4.1). While a more urgent stream can send, less urgent ones do
+    /// not.
     pub urgency: u8,
-    /// Shares its turn with others of its urgency (RFC 9218 §4.2); if off, these are served one after the other, in the order of their ids,
-    /// and before those which share.
+    /// `true`: the stream shares with others of its urgency (RFC 9218 §4.2). `false`: such streams are served one after
+    /// the other, in the order of their ids, before all streams that share.
     pub incremental: bool,
-    /// Its part among those which share: 1 to 256.
+    /// Share relative to other sharing streams: 1 to 256.
     pub weight: u16,
 }
 
-/// The least urgent.
+/// The least urgent level.
 const URGENCY_MAX: u8 = 7;
 const URGENCIES: usize = URGENCY_MAX as usize + 1;
-/// The greatest weight.
+/// The largest weight.
 const WEIGHT_MAX: u16 = 256;
-/// Virtual time per byte of a stream of weight 1: every weight divides it nearly without rest.
+/// Virtual time per byte of a stream of weight 1. Large, so that dividing it by a weight loses little precision.
 const TIME_PER_BYTE: u64 = 1 << 16;
 
 impl Default for Priority {
@@ -49,7 +50,7 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// With each value in its range.
+    /// Returns the priority with each value clamped to its range.
     #[must_use]
     pub fn clamped(self) -> Self {
         Self { urgency: self.urgency.min(URGENCY_MAX), weight: self.weight.clamp(1, WEIGHT_MAX), ..self }
@@ -59,22 +60,22 @@ impl Priority {
 /// The kind of symbols that a stream sends in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
-    /// Symbols that rounds owe, and new blocks.
+    /// Symbols of planned rounds, and new blocks.
     Rounds,
-    /// Repair which no report has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
+    /// Repair that no report has requested. Goes before the rounds of less urgent streams (\[sched-3\]).
     Proactive,
 }
 
-/// A stream's place in the queue: what compares least is served first.
+/// A stream's place in the queue. The least value is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     urgency: u8,
     work: Work,
     is_shared: bool,
-    /// Start of its turn in virtual time; the streams that do not share go by their ids.
+    /// Start of the turn in virtual time. For streams that do not share, the stream's id.
     start: u64,
     id: StreamId,
-    /// No two are equal, so that a void one never becomes valid again.
+    /// Unique number, so that a void turn never becomes valid again.
     serial: u64,
 }
 
@@ -82,14 +83,14 @@ struct Turn {
 #[derive(Debug, Default)]
 struct Share {
     priority: Priority,
-    /// End of its latest service, in virtual time.
+    /// End of the stream's latest service, in virtual time.
     finish: u64,
-    /// Its turn in the queue, if it has one. Others of it there are void.
+    /// The stream's valid turn, if it has one. Its other turns in the queue are void.
     turn: Option<Turn>,
 }
 
 impl Share {
-    /// The turn in which it would be served next, in virtual time `clock`.
+    /// Returns the stream's next turn at virtual time `clock`.
     fn next_turn(&self, id: StreamId, work: Work, clock: u64, serial: u64) -> Turn {
         let Priority { urgency, incremental, .. } = self.priority;
         let start = if incremental { self.finish.max(clock) } else { u64::from(id.to_word()) };
@@ -102,10 +103,11 @@ impl Share {
 pub(super) struct Scheduler {
     shares: StreamTable<Share>,
     turns: BinaryHeap<Reverse<Turn>>,
-    /// Virtual time of each urgency: the start of the latest of its shared turns that was served at the front. Other service
-    /// does not count, or new streams would have to wait for old ones, or the other way round, for as long as that took.
+    /// Virtual time of each urgency: the start of the latest shared turn that was served at the front. Other service
+    /// does not advance it: otherwise new streams would have to wait for old ones, or the reverse, for the duration of
+    /// that service.
     clocks: [u64; URGENCIES],
-    /// Turns made so far.
+    /// Number of turns created so far.
     made: u64,
 }
 
@@ -132,7 +134,7 @@ impl Scheduler {
     pub(super) fn set_priority(&mut self, id: StreamId, priority: Priority) {
         let Some(share) = self.shares.get_mut(id) else { return };
         let clock = |priority: Priority| self.clocks[usize::from(priority.urgency)];
-        // It owes to those of its new urgency as much as to those of the old one.
+        // Keep the stream's lead over the virtual time of its urgency.
         let before = clock(share.priority);
         share.priority = priority.clamped();
         share.finish = clock(share.priority) + share.finish.saturating_sub(before);
@@ -141,25 +143,25 @@ impl Scheduler {
         }
     }
 
-    /// The stream may have something to send again: its rounds are looked at first.
+    /// Gives the stream a turn, since it may have something to send. Its rounds come first.
     pub(super) fn wake(&mut self, id: StreamId) {
         if self.shares.get(id).is_some_and(|share| share.turn.is_none_or(|turn| turn.work != Work::Rounds)) {
             self.enqueue(id, Work::Rounds);
         }
     }
 
-    /// The streams which have a turn, in no order.
+    /// Returns some streams that have a turn, in no particular order.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> {
         let is_valid = |turn: &Turn| self.shares.get(turn.id).is_some_and(|share| share.turn == Some(*turn));
         self.turns.iter().take(TURNS_LOOKED_AT_MAX).map(|Reverse(turn)| *turn).filter(is_valid).map(|turn| turn.id)
     }
 
-    /// True if the stream has a turn.
+    /// Returns true if the stream has a turn.
     pub(super) fn has_turn(&self, id: StreamId) -> bool {
         self.shares.get(id).is_some_and(|share| share.turn.is_some())
     }
 
-    /// The stream whose turn it is, and the kind of symbols that it sends.
+    /// Returns the stream whose turn it is, and the kind of symbols to send.
     pub(super) fn next(&mut self) -> Option<(StreamId, Work)> {
         loop {
             let &Reverse(turn) = self.turns.peek()?;
@@ -170,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    /// The stream whose turn it was had no more of that work.
+    /// Ends the turn of a stream that had no more symbols of the kind `work`.
     pub(super) fn on_nothing(&mut self, id: StreamId, work: Work) {
         self.take_turn(id);
         if work == Work::Rounds {
@@ -178,12 +180,12 @@ impl Scheduler {
         }
     }
 
-    /// The stream has sent a datagram of `bytes` bytes.
+    /// Charges a stream for a datagram of `bytes` bytes.
     pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
         let Some(share) = self.shares.get_mut(id) else { return };
         let turn = share.turn;
         let clock = &mut self.clocks[usize::from(share.priority.urgency)];
-        // Nearly always: it was served because it was at the front.
+        // The usual case: the stream was served because it was at the front.
         let is_front = self.turns.peek().is_some_and(|front| Some(front.0) == turn);
         if share.priority.incremental {
             let start = turn.map_or_else(|| share.finish.max(*clock), |turn| turn.start);
@@ -203,7 +205,7 @@ impl Scheduler {
         self.push(next);
     }
 
-    /// The turn of a stream is over. It is at the front of the queue, unless the stream was served out of turn.
+    /// Takes a stream's turn. The turn leaves the queue now if it is at the front, and otherwise becomes void.
     fn take_turn(&mut self, id: StreamId) -> Option<Turn> {
         let turn = self.shares.get_mut(id)?.turn.take()?;
         if self.turns.peek() == Some(&Reverse(turn)) {
@@ -226,7 +228,7 @@ impl Scheduler {
         self.turns.push(Reverse(turn));
     }
 
-    /// A void turn goes when it comes to the front; a queue of mostly void turns is made anew before that.
+    /// Removes void turns once they are the majority. A single void turn is removed when it comes to the front.
     fn forget_void_turns(&mut self) {
         if self.turns.len() > 2 * self.shares.len() + VOID_TURNS_MAX {
             let shares = &self.shares;
@@ -235,10 +237,10 @@ impl Scheduler {
     }
 }
 
-/// Turns, void ones included, that are visited to find some streams that have one.
+/// Maximum number of turns, void ones included, visited to find streams that have a turn.
 const TURNS_LOOKED_AT_MAX: usize = 4 * STREAMS_LOOKED_AT_MAX;
 
-/// At least this many void turns are kept, however few streams there are.
+/// Void turns tolerated in addition to the number that is proportional to the streams.
 const VOID_TURNS_MAX: usize = 16;
 
 #[cfg(test)]
@@ -268,7 +270,7 @@ mod tests {
         scheduler
     }
 
-    /// Serves `datagrams` of which all streams have as many as wanted; how many each has sent.
+    /// Serves `datagrams` datagrams while all streams always have data. Returns the number sent by each stream.
     fn serve(scheduler: &mut Scheduler, datagrams: usize, streams: usize, bytes: impl Fn(u32) -> usize) -> Vec<usize> {
         let mut sent = vec![0; streams];
         for _ in 0..datagrams {
@@ -313,7 +315,8 @@ mod tests {
         assert!((49..=51).contains(&sent[0]), "{sent:?}");
     }
 
-    /// The streams of one urgency, of which the first was served alone for long, share equally whatever others sent meanwhile.
+    /// A stream that was served alone for long shares equally with later streams of its urgency, even if other streams
+    /// were served in between.
     #[test]
     fn what_others_are_served_before_and_between_favours_nobody() {
         let equal = Priority::default();
@@ -348,7 +351,8 @@ mod tests {
         }
     }
 
-    /// The same of one that has waited all the time while the other comes anew.
+    /// A stream that waited while a more urgent or unshared stream was served shares equally with a new stream
+    /// afterwards.
     #[test]
     fn who_waits_while_others_go_first_has_no_claim_to_their_time() {
         let equal = Priority::default();

@@ -1,4 +1,4 @@
-//! The application's calls on the streams that a session sends.
+//! The application's calls on the sending halves of streams, and the peer's segments about their ends.
 
 use dfcp_time::Time;
 use dfcp_wire::StreamId;
@@ -15,32 +15,33 @@ use crate::stream::send::counters::SendCounters;
 use crate::stream::send::write_turns::WriteAllowance;
 use crate::stream::send::{Due, SendStream};
 
-/// An event of a stream that the application sends (\[end-8\]).
+/// An event of a sending half (\[end-8\]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SendEvent {
-    /// There is room to write again.
+    /// The stream has room for writing again.
     Writable,
-    /// The peer has all, and has proven it.
+    /// The peer has all data, and has proven it.
     Finished,
-    /// The peer wants no more of it, for this reason of its application's.
+    /// The peer wants no more data, for this reason given by its application.
     Stopped(u32),
-    /// Nothing is kept of it any more, after it has done this.
+    /// The sending half is no longer kept. Contains its final statistics.
     Gone(Box<StreamStats>),
 }
 
 impl SendSide {
-    /// A stream begins.
+    /// Opens the sending half of a stream.
     pub(crate) fn open(&mut self, id: StreamId) {
         self.streams.insert(id, SendStream::new(id, self.traffic, &self.shared));
         self.scheduler.add(id);
     }
 
-    /// True if there is such a stream, or its end is still to be told by [`take_gone`](Self::take_gone).
+    /// Returns true if the stream exists, or has ended and was not yet returned by [`take_gone`](Self::take_gone).
     pub(crate) fn has(&self, id: StreamId) -> bool {
         self.streams.get(id).is_some() || self.gone.iter().any(|&(gone, _)| gone == id)
     }
 
-    /// Takes as much of `data` as there is room for; `None` without such a stream, or if nothing may be written to it any more.
+    /// Writes as much of `data` as there is room for. Returns `None` if the stream does not exist, or can no longer be
+    /// written to.
     pub(crate) fn write(&mut self, now: Time, path: &Path, id: StreamId, data: &[u8]) -> Option<usize> {
         let stream = self.streams.get_mut(id).filter(|stream| !stream.is_shut_down())?;
         let taken = stream.write(now, data, path.flight(), &mut self.shared);
@@ -53,7 +54,7 @@ impl SendSide {
         Some(taken)
     }
 
-    /// Sends what has been written without waiting for a full block.
+    /// Sends all written bytes without waiting for a full block.
     pub(crate) fn flush(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.flush();
@@ -61,7 +62,7 @@ impl SendSide {
         }
     }
 
-    /// Nothing more will be written.
+    /// Ends writing to the stream.
     pub(crate) fn shut_down(&mut self, now: Time, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.shut_down(now);
@@ -70,12 +71,12 @@ impl SendSide {
         }
     }
 
-    /// True if nothing more may be written to it.
+    /// Returns true if nothing more can be written to the stream.
     pub(crate) fn is_shut_down(&self, id: StreamId) -> bool {
         self.streams.get(id).is_none_or(SendStream::is_shut_down)
     }
 
-    /// Drops what has not been delivered, and tells the peer why.
+    /// Drops undelivered data, and sends `error` to the peer.
     pub(crate) fn reset(&mut self, now: Time, id: StreamId, error: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.reset(now, error, &mut self.shared);
@@ -83,24 +84,25 @@ impl SendSide {
         }
     }
 
-    /// Sets its precedence and share among the others.
+    /// Sets priority and share of a stream among the others.
     pub(crate) fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.scheduler.set_priority(id, priority);
     }
 
-    /// The next thing that an application is to be told.
+    /// Returns the next event for the application.
     pub(crate) fn poll_event(&mut self) -> Option<(StreamId, SendEvent)> {
         let event = self.events.pop_front();
         self.events.give_back();
         event
     }
 
-    // ---- what the peer says of ends ----
+    // ---- the peer's segments about ends ----
 
-    /// The peer acknowledges an end before block `end`, with the proof of all blocks, in its datagram `number`.
+    /// Processes the acknowledgement of an end before block `end`, in the peer's datagram `number`. It contains the
+    /// proof of all blocks.
     ///
     /// # Errors
-    /// The proof is wrong.
+    /// If the proof is wrong.
     pub(crate) fn on_end_acknowledged(
         &mut self,
         path: &mut Path,
@@ -115,10 +117,11 @@ impl SendSide {
         Ok(())
     }
 
-    /// The peer has dropped a stream that we have reset, `served` of whose symbols have served.
+    /// Processes the acknowledgement of our reset. `served` is the number of the stream's symbols that were useful to
+    /// the peer.
     ///
     /// # Errors
-    /// More than were sent cannot have.
+    /// If `served` exceeds the symbols sent.
     pub(crate) fn on_reset_acknowledged(
         &mut self,
         path: &mut Path,
@@ -133,20 +136,21 @@ impl SendSide {
         Ok(())
     }
 
-    /// The peer wants no more of a stream: what is not delivered is dropped.
+    /// Resets a stream of which the peer wants no more. Undelivered data is dropped.
     pub(crate) fn on_stopped(&mut self, now: Time, id: StreamId, error: u32) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.on_peer_reset();
         if stream.is_reset() {
             return;
         }
-        // It may have proven everything, and want no more only because it does not know yet that there is no more.
+        // The peer may have proven everything, and have stopped the stream only because it had not yet learned of the
+        // end.
         let has_all = stream.is_drained() && stream.end().is_some();
         self.events.push_back((id, if has_all { SendEvent::Finished } else { SendEvent::Stopped(error) }));
         self.reset(now, id, error);
     }
 
-    /// The peer knows nothing of a stream any more. Without the proof of its end this is none.
+    /// Removes a stream that the peer no longer knows. This does not prove that the peer has received its end.
     pub(crate) fn on_gone(&mut self, path: &mut Path, id: StreamId, number: u64) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         let was_delivered = stream.is_drained() && stream.end().is_some();
@@ -159,7 +163,7 @@ impl SendSide {
         self.remove(id, path);
     }
 
-    /// The peer has all of a stream.
+    /// Finishes a stream of which the peer has everything.
     pub(super) fn finish(&mut self, id: StreamId, path: &mut Path) {
         if id != StreamId::FIRST {
             self.events.push_back((id, SendEvent::Finished));
@@ -181,15 +185,16 @@ impl SendSide {
         self.wake_stuck();
     }
 
-    /// Wakes streams that wait for the room which one that is gone has left. With nothing under way no report would wake them. Some are
-    /// enough: what they send is reported, and as long as one of them is stuck, the peer is asked.
+    /// Wakes streams that wait for the window released by a stream that is gone. Without blocks in flight, no report
+    /// would wake them. Waking some is enough: their data causes reports, and as long as a stream is stuck, keep-alives
+    /// request reports.
     fn wake_stuck(&mut self) {
         if self.is_idle() {
             self.stuck.iter().take(limits::STREAMS_LOOKED_AT_MAX).for_each(|&id| self.scheduler.wake(id));
         }
     }
 
-    /// The peer has reset the other half of the stream, which is gone before this one.
+    /// Records that the peer has reset the stream's other half. That half has already been removed.
     pub(crate) fn note_reset(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.on_peer_reset();
@@ -198,12 +203,12 @@ impl SendSide {
         }
     }
 
-    /// The next stream whose sending half has ended, and whether the peer has reset or stopped the stream.
+    /// Returns the next stream whose sending half has ended, and true if the peer has reset or stopped the stream.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop()
     }
 
-    /// Streams have gone, and with them what queues held room for.
+    /// Frees unused queue memory after streams have gone.
     pub(crate) fn give_back_room(&mut self) {
         self.timed.give_back();
         self.writers.give_back();
@@ -213,34 +218,36 @@ impl SendSide {
         self.events.give_back();
     }
 
-    /// A lost symbol of a decoded block must not make the peer look silent when the next block is sent.
+    /// Forgets datagrams in flight once all blocks are decoded. Otherwise a lost one could make the peer look silent
+    /// when the next block is sent.
     pub(super) fn forget_if_idle(&self, path: &mut Path) {
         if self.is_idle() {
             path.forget_streams();
         }
     }
 
-    /// Counts what the datagram with this number told: anything sent before it is stale.
+    /// Records that the peer's datagram `number` acknowledged something, so reports sent before it are stale.
     fn note_told(&mut self, number: u64) {
         self.told_by = self.told_by.max(Some(number));
     }
 
-    // ---- the first stream, whose end is the session's ----
+    // ---- the first stream, whose end is the session's end ----
 
-    /// One past its last block, once that is known.
+    /// Id after the last block of the first stream, once it is known.
     pub(crate) fn first_end(&self) -> Option<u32> {
         self.streams.get(StreamId::FIRST)?.end()
     }
 
-    /// The peer says in its datagram `number` that it has all of the first stream: it names our `end`, or whichever it is.
+    /// Checks the proof of an acknowledged end of the first stream. With `Some(end)`, only an acknowledgement of our
+    /// end counts.
     ///
     /// # Errors
-    /// The proof is wrong.
+    /// If the proof is wrong.
     pub(crate) fn check_first_end(&self, end: Option<u32>, proof: u32) -> Result<(), PeerMisbehaved> {
         self.streams.get(StreamId::FIRST).map_or(Ok(()), |first| first.check_end(end, proof))
     }
 
-    /// It does. The report which acknowledges its last blocks may still be on its way, or lost.
+    /// Finishes the first stream. The report that acknowledges its last blocks may still be in flight, or lost.
     pub(crate) fn on_first_finished(&mut self, path: &mut Path, number: u64) {
         if let Some(first) = self.streams.get_mut(StreamId::FIRST) {
             first.on_finished(&mut self.shared);
@@ -250,29 +257,29 @@ impl SendSide {
         self.forget_if_idle(path);
     }
 
-    /// True if every other stream has ended.
+    /// Returns true if every other stream has ended.
     pub(crate) fn is_only_first(&self) -> bool {
         self.streams.len() == 1
     }
 
     // ---- all streams together ----
 
-    /// True if no block is under way.
+    /// Returns true if no block is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.blocks_open == 0
     }
 
-    /// True if everything written so far has been acknowledged.
+    /// Returns true if everything written so far has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.shared.busy_streams == 0
     }
 
-    /// True if a stream has used up its block ids.
+    /// Returns true if a stream has used all its block ids.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
 
-    /// A stream that waits for room, with nothing under way that would be answered.
+    /// Returns a stream that waits for window while nothing is in flight, so that no report is expected.
     pub(crate) fn stuck(&self) -> Option<StreamId> {
         if self.stuck.is_empty() {
             return None;
@@ -281,12 +288,12 @@ impl SendSide {
         self.stuck.iter().take(limits::STREAMS_LOOKED_AT_MAX).find(stuck).copied()
     }
 
-    /// Blocks which the peer has not acknowledged.
+    /// Number of blocks that the peer has not acknowledged.
     pub(crate) fn open_blocks(&self) -> usize {
         self.streams.iter().map(|(_, stream)| stream.open_blocks()).sum()
     }
 
-    /// Figures of a stream that is kept; zeros for any other.
+    /// Statistics of a stream. Zeros if it is not kept.
     pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
         self.streams.get(id).map(SendStream::stats).unwrap_or_default()
     }
@@ -295,7 +302,7 @@ impl SendSide {
         &self.shared.counters
     }
 
-    /// Notes what a stream waits for that only time brings.
+    /// Updates the times for which a stream waits.
     pub(super) fn note_timed(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
             let due = stream.due(&self.shared);
@@ -303,7 +310,7 @@ impl SendSide {
         }
     }
 
-    /// Tells the writer of a stream once that there is room again.
+    /// Notifies the writer of a stream once after there is room again.
     pub(super) fn tell_if_writable(&mut self, id: StreamId, path: &Path) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         if stream.wakes_writer(path.flight(), &self.shared) {
@@ -311,7 +318,7 @@ impl SendSide {
         }
     }
 
-    /// The same for all, in the order of their ids.
+    /// Like [`tell_if_writable`](Self::tell_if_writable), for all listed writers, in the order of stream ids.
     pub(crate) fn wake_writers(&mut self, path: &Path) {
         let mut writers = std::mem::take(&mut self.writers);
         writers.sort_unstable();
@@ -325,7 +332,7 @@ impl SendSide {
         self.writers = writers;
     }
 
-    /// Memory of blocks comes from `spare`.
+    /// Takes memory for blocks from `spare`.
     pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
         self.shared.spare = spare;
         for (_, stream) in self.streams.iter_mut() {
@@ -351,32 +358,33 @@ impl SendSide {
         self.shared.allowance = allowance;
     }
 
-    /// True if all that may be written has been, or all that there was.
+    /// Returns true if the allowance is used up, or if no writer has more data.
     pub(crate) fn has_used_allowance(&self) -> bool {
         self.shared.allowance == WriteAllowance::Bytes(0)
             || !self.unfinished_writers().any(SendStream::has_more_to_come)
     }
 
-    /// True if an application waits to write to a stream which may begin a block.
+    /// Returns true if an application waits to write to a stream whose window permits a new block.
     pub(crate) fn is_writer_held_up(&self) -> bool {
         self.unfinished_writers().any(|stream| stream.is_write_blocked() && stream.next_fits(&self.shared))
     }
 
-    /// Some of the streams whose writers had more when they were last asked: enough to tell whether there are any.
+    /// Returns some of the streams whose writers had more data at their last call. Enough to find out if there are any.
     fn unfinished_writers(&self) -> impl Iterator<Item = &SendStream> {
         self.writers.iter().take(limits::STREAMS_LOOKED_AT_MAX).filter_map(|&id| self.streams.get(id))
     }
 
-    /// Blocks which a report may speak of, and streams which it may wake.
+    /// Number of blocks that a report may describe, and of streams that it may wake.
     pub(crate) fn items_under_way(&self) -> usize {
         self.shared.blocks_open + self.waiting.len() + self.writers.len()
     }
 
-    /// True if more than [`PEER_QUEUE_DATAGRAMS_MIN`] datagrams are in flight, or wait to be as far as the windows permit it.
+    /// Returns true if more than [`PEER_QUEUE_DATAGRAMS_MIN`] datagrams are in flight, or wait to be sent within the
+    /// windows.
     pub(crate) fn is_under_way(&self, path: &Path) -> bool {
         let least = PEER_QUEUE_DATAGRAMS_MIN as u64;
         let mut datagrams = path.flight().len() as u64;
-        // Data of a stream wait for its turn, or for a report. Of many streams some tell enough.
+        // Streams with data have a turn, or wait for a report. Visiting some of many streams is enough.
         let with_turns = self.scheduler.streams().take(limits::STREAMS_LOOKED_AT_MAX);
         let waiting = self.waiting.iter().copied().filter(|&id| !self.scheduler.has_turn(id));
         for id in with_turns.chain(waiting.take(limits::STREAMS_LOOKED_AT_MAX)) {

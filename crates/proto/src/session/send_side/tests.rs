@@ -23,7 +23,7 @@ fn numbered(datagrams: u64) -> DatagramNumbers {
     numbers
 }
 
-/// The round trip of a report which was news.
+/// Returns the RTT sample of a report that was news.
 fn sample(heard: Result<Heard, PeerMisbehaved>) -> Result<Option<Duration>, String> {
     match heard {
         Ok(Heard::News { path, .. }) => Ok(path.rtt_sample),
@@ -31,7 +31,7 @@ fn sample(heard: Result<Heard, PeerMisbehaved>) -> Result<Option<Duration>, Stri
     }
 }
 
-/// A sending side, and its path.
+/// A sending side and its path.
 struct Sender {
     side: SendSide,
     path: Path,
@@ -58,7 +58,7 @@ fn with_config(config: &Config) -> Sender {
     }
 }
 
-/// A report's record of the first stream: its state, and the list of its blocks.
+/// A report's record of the first stream: its state, and the runs of its blocks.
 type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
 impl Sender {
@@ -67,7 +67,7 @@ impl Sender {
         self.side.establish(NOW, &self.path, (1420, 1420), (window_blocks, 1 << 30));
     }
 
-    /// The next symbol that may be sent freely.
+    /// Returns the next symbol, with unlimited credit.
     fn next(&mut self, now: Time) -> Option<Ready<'_>> {
         self.side.next_symbol(now, &self.path, Spending::Freely).unwrap()
     }
@@ -88,7 +88,8 @@ impl Sender {
         self.side.write(NOW, &self.path, StreamId::FIRST, data).unwrap()
     }
 
-    /// Sends the next symbol as datagram `number`, if there is one and the number is below `end`.
+    /// Sends the next symbol as datagram `number`. Returns false if there is no symbol, or if the number has reached
+    /// `end`.
     fn send_one(&mut self, now: Time, number: &mut u64, end: u64) -> bool {
         let next = self.side.next_symbol(now, &self.path, Spending::Freely).unwrap();
         let Some(ready) = next.filter(|_| *number < end) else { return false };
@@ -97,7 +98,7 @@ impl Sender {
         true
     }
 
-    /// Sends all that may go out at once.
+    /// Sends everything that can be sent at this instant.
     fn send_all(&mut self, number: &mut u64) {
         while self.send_one(NOW, number, u64::MAX) {}
     }
@@ -118,7 +119,8 @@ impl Sender {
         self.streams.get(StreamId::FIRST).unwrap().asks_for_more(self.path.flight(), &self.shared)
     }
 
-    /// Takes a report which came as datagram `number`, and has crossed the wire; `sent` datagrams have left.
+    /// Encodes, decodes and processes a report that arrives as the peer's datagram `number`, after `sent` datagrams of
+    /// ours.
     fn hear(
         &mut self,
         now: Time,
@@ -140,7 +142,8 @@ impl Sender {
     }
 }
 
-/// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
+/// Returns a sender that has written `blocks` full blocks and sent all symbols possible at one instant, and the number
+/// of datagrams.
 fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
     let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(100);
@@ -152,7 +155,7 @@ fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
     (sender, number)
 }
 
-/// All datagrams up to `highest` have arrived, and no block is known to be decoded.
+/// Marks all datagrams up to `highest` as arrived. No block is acknowledged.
 fn arrive(sender: &mut Sender, highest: u64) {
     let first = sender.side.streams.get_mut(StreamId::FIRST).unwrap();
     sender.path.flight_mut().all_arrived(highest, |sent| {
@@ -171,7 +174,7 @@ fn report(highest: u64, received: u64) -> Report {
     }
 }
 
-/// The record of a stream whose blocks before `next_needed` are decoded, and none of them read.
+/// Record of a stream whose blocks before `next_needed` are decoded, none of them read.
 fn record(next_needed: u32, runs: &[Run]) -> FirstRecord<'_> {
     Some((StreamState { next_needed, ..StreamState::default() }, runs))
 }
@@ -198,7 +201,7 @@ fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     assert!(sender.hear(NOW, 1, &report(9, 9), record(0, &[]), sent).is_err(), "counts do not fall");
 }
 
-/// The path is heard of although the stream is not: its blocks wait for a report which names it.
+/// A report that does not name a stream updates the path. The stream's blocks wait for a report that names it.
 #[test]
 fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
@@ -229,7 +232,7 @@ fn what_was_read_opens_the_window_and_cannot_exceed_what_was_decoded() {
     }
 }
 
-/// A list may be cut anywhere, but that does not make up for datagrams which served nothing.
+/// A list may end anywhere, but the missing blocks must not account for more wasted datagrams.
 #[test]
 fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_than_they_need() {
     let taken = |runs: &[Run], received: u64, dependent: u32| {
@@ -283,7 +286,7 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
 fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     let (mut sender, mut number) = sender(0, 1);
     sender.path.sample_rtt(Duration::from_micros(1));
-    // A peer which says at once, and again and again, that all has come and nothing of it served.
+    // A peer that claims repeatedly that all symbols have arrived and all were dependent.
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
@@ -295,11 +298,11 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
 }
 
-/// A sender of one block, on a path which it knows to lose `loss_percent`.
+/// A sender of one block on a lossy path with a known loss rate.
 struct Lossy {
     sender: Sender,
     sent: u64,
-    /// Symbols which arrived in vain.
+    /// Dependent symbols reported so far.
     dependent: u64,
     reports: u64,
 }
@@ -312,12 +315,12 @@ impl Lossy {
         lossy
     }
 
-    /// The path loses that much for some hundreds of datagrams.
+    /// Makes the estimator see a loss of `loss_percent` for `hundreds` × 100 datagrams.
     fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
         (0..hundreds).for_each(|_| self.sender.path.flight_mut().observe_loss(100, 100 - loss_percent));
     }
 
-    /// The receiver has got all but `missing` symbols, and those in vain.
+    /// Reports all source symbols except `missing`, and the dependent ones.
     fn report(&mut self, missing: u16) {
         let received = 45 - u64::from(missing) + self.dependent;
         let wasted = Wasted { dependent: self.dependent as u32, ..Default::default() };
@@ -333,7 +336,7 @@ impl Lossy {
         streams.get_mut(StreamId::FIRST).unwrap().round_symbol(shared, &context).unwrap()
     }
 
-    /// Sends up to `most` datagrams at one instant, and says how many went.
+    /// Sends up to `most` datagrams at one instant. Returns their number.
     fn send(&mut self, most: u64) -> u64 {
         let before = self.sent;
         while self.sent < before + most
@@ -390,7 +393,7 @@ fn what_a_bad_path_took_does_not_hold_a_block_back_on_a_better_one() {
     assert_eq!(lossy.send(1_000), 10, "at once, not one in each round trip");
 }
 
-/// Each arrival permits two more symbols, and counts once however often a peer says it.
+/// Each arrival permits two more symbols, and counts once even if it is reported repeatedly.
 #[test]
 fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
     let mut lossy = Lossy::new(0);
@@ -427,7 +430,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
 }
 
-/// A writer just in time may write what may be sent, and always a whole block.
+/// With shallow buffering, the application may write as much as can be sent, and always a whole block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
@@ -462,7 +465,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     assert!(!sender.first_asks_for_more());
 }
 
-/// A small allowance fills the block which it begins; more comes once that is allowed.
+/// A small allowance permits filling the block that it begins. Further blocks need a new allowance.
 #[test]
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
@@ -502,7 +505,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert!(write(&mut sender) > 0);
 }
 
-/// However long the blocks are, as when much is lost.
+/// Shallow buffering also fills long blocks, which are chosen after heavy loss.
 #[test]
 fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
@@ -542,7 +545,7 @@ fn waste_is_counted_on_over_the_reports_wrap() {
     assert_eq!((dependent, late, refused), (2, u64::from(u32::MAX) + 4, 1));
 }
 
-/// A report which names datagram 9 and has a clock, and marks: as (back µs, numbers back).
+/// Processes a report that names datagram 9, with a clock and with marks (µs back, datagram numbers back).
 fn hear_clock(sender: &mut Sender, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
     let mut payload = [0; DATAGRAM_BYTES_MAX];
     let mut writer = ReportWriter::new(&mut payload, &report(9, 10)).unwrap();
@@ -557,9 +560,9 @@ fn hear_clock(sender: &mut Sender, sent: u64, clock_us: u32, marks: &[(u32, u32)
     sender.side.on_report(NOW, &mut sender.path, 0, (&report, &records), &numbered(sent))
 }
 
-/// [report-16]: an attack. Whatever the peer's clock says, and whatever its marks name, of the sending side it moves the figure
-/// of the queue and nothing else; and where the clock was not chosen, not even that. What a controller of the rate makes of the
-/// same is bounded in `path/rate_control/tests.rs`, and what that draws by `tests/end-to-end/hostile/lies.rs`.
+/// [report-16], attack: false clocks and marks change only the sender's queue estimate; and not even that if the clock
+/// was not negotiated. The effect on rate control is bounded by `path/rate_control/tests.rs`, and the resulting traffic
+/// by `tests/end-to-end/hostile/lies.rs`.
 #[test]
 fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
@@ -569,7 +572,8 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let honest_next = next(&mut honest);
     for reads_clock in [false, true] {
         for clock_us in [0, 1, 5_000_000, 1 << 31, u32::MAX] {
-            // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
+            // Marks of datagrams never sent, of datagrams older than all, and marks that claim an arrival long before
+            // sending.
             for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
                 let (mut lied_to, sent) = sender(0, 2);
                 lied_to.path.flight_mut().set_reads_clock(reads_clock);

@@ -1,4 +1,4 @@
-//! Streams that wait for a time, by what they wait for, so that none of them is visited before it is due.
+//! Streams that wait for a time, sorted by time, so that no stream is visited before it is due.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -8,12 +8,12 @@ use dfcp_wire::StreamId;
 
 use crate::stream::send::Due;
 
-/// Streams in the order of one of their times.
+/// Streams sorted by one kind of due time.
 #[derive(Debug, Default)]
 struct ByTime {
-    /// That of the first stream. Most sessions have no other, and take no memory for them.
+    /// Due time of the first stream. Most sessions have no other stream, and then need no memory here.
     first: Option<Time>,
-    /// Kept when it is empty: streams that come and go must not allocate each time.
+    /// Not freed when empty: short-lived streams must not allocate each time.
     others: BTreeSet<(Time, StreamId)>,
 }
 
@@ -31,7 +31,7 @@ impl ByTime {
         }
     }
 
-    /// The earliest, and its stream.
+    /// Returns the earliest time, and its stream.
     fn earliest(&self) -> Option<(Time, StreamId)> {
         let first = self.first.map(|at| (at, StreamId::FIRST));
         first.into_iter().chain(self.others.first().copied()).min()
@@ -41,7 +41,7 @@ impl ByTime {
         self.earliest().filter(|&(at, _)| at <= now).map(|(_, id)| id)
     }
 
-    /// The earliest time past `asked`.
+    /// Returns the earliest time later than `asked`.
     fn next_after(&self, asked: Time) -> Option<Time> {
         let past = Bound::Excluded((asked, StreamId::from_word(u32::MAX)));
         let others = self.others.range((past, Bound::Unbounded)).next().map(|&(at, _)| at);
@@ -52,7 +52,7 @@ impl ByTime {
         usize::from(self.first.is_some()) + self.others.len()
     }
 
-    /// An empty set keeps its memory, which sessions whose streams are gone have no use for.
+    /// Frees the memory of an empty set. Sessions whose streams are gone do not need it.
     fn give_back(&mut self) {
         if self.others.is_empty() {
             self.others = BTreeSet::new();
@@ -60,13 +60,13 @@ impl ByTime {
     }
 }
 
-/// Streams that wait for a time. Those of equal time come in the order of their ids.
+/// Streams that wait for a time. Streams with equal times are sorted by id.
 #[derive(Debug)]
 pub(super) struct TimedStreams {
     cuts: ByTime,
     asks: ByTime,
     ends: ByTime,
-    /// Nothing is due before.
+    /// Earliest time of all. `Time::MAX` if no stream waits.
     earliest: Time,
 }
 
@@ -78,7 +78,7 @@ impl Default for TimedStreams {
 }
 
 impl TimedStreams {
-    /// The stream, which was listed with `listed`, waits for `due`.
+    /// Lists the stream under the times `due`, instead of those in `listed`.
     pub(super) fn list(&mut self, id: StreamId, listed: &mut Due, due: Due) {
         if *listed == due {
             return;
@@ -91,41 +91,41 @@ impl TimedStreams {
         self.earliest = firsts.into_iter().flatten().map(|(at, _)| at).min().unwrap_or(Time::MAX);
     }
 
-    /// True if anything is due.
+    /// Returns true if any stream is due.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.earliest <= now
     }
 
-    /// The stream whose partial block is due to be cut.
+    /// Returns the stream whose partial block is due to be cut.
     pub(super) fn cut(&self, now: Time) -> Option<StreamId> {
         self.cuts.first_due(now)
     }
 
-    /// The stream of which the peer is to be asked.
+    /// Returns the stream for which a question to the peer is due.
     pub(super) fn ask(&self, now: Time) -> Option<StreamId> {
         self.asks.first_due(now)
     }
 
-    /// Number of streams that wait to be told of, or to ask.
+    /// Number of streams for which a question is scheduled.
     pub(super) fn asking(&self) -> usize {
         self.asks.len()
     }
 
-    /// The stream whose end is to be said.
+    /// Returns the stream whose end is due to be announced.
     pub(super) fn end(&self, now: Time) -> Option<StreamId> {
         self.ends.first_due(now)
     }
 
-    /// The earliest time past `asked`: what was due then waits for something else.
+    /// Returns the earliest time later than `asked`. Streams that were due before wait for another event.
     pub(super) fn next_after(&self, asked: Time) -> Option<Time> {
-        // Nearly always, and asked several times for each datagram.
+        // The usual case. This runs several times per datagram.
         if self.earliest > asked {
             return (self.earliest < Time::MAX).then_some(self.earliest);
         }
         [&self.cuts, &self.asks, &self.ends].into_iter().filter_map(|by_time| by_time.next_after(asked)).min()
     }
 
-    /// True if a stream is listed with these times, at least.
+    /// Returns true if a stream is listed with at least these times.
     #[cfg(debug_assertions)]
     pub(super) fn holds(&self, id: StreamId, due: Due) -> bool {
         let is_listed = |by_time: &ByTime, at: Option<Time>| match at {
@@ -142,7 +142,7 @@ impl TimedStreams {
         [self.cuts.len(), self.asks.len(), self.ends.len()]
     }
 
-    /// Streams have gone, and with them what was listed of them.
+    /// Frees unused memory after streams have gone.
     pub(super) fn give_back(&mut self) {
         [&mut self.cuts, &mut self.asks, &mut self.ends].into_iter().for_each(ByTime::give_back);
     }

@@ -1,4 +1,4 @@
-//! Attacks on the credit of streams, and a model which remembers every stream.
+//! Attacks on stream credit, and a model that remembers every stream.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,7 @@ fn what_could_not_be_opened_after_all_leaves_no_hole() {
     ids.close_unused(Bidirectional);
     assert_eq!(ids.open(Bidirectional), first);
     ids.close_unused(Bidirectional);
-    // Below the first stream there is nothing.
+    // No stream lies below the first one.
     ids.close_unused(Bidirectional);
     assert_eq!(ids.open(Bidirectional), first);
 }
@@ -111,7 +111,7 @@ fn a_storm_of_resets_gets_its_burst_and_then_what_a_second_permits() {
     let mut index = 1;
     for millisecond in 0..2_000 {
         let now = NOW + Duration::from_millis(millisecond);
-        // It opens and resets as fast as it is permitted to.
+        // The peer opens and resets streams as fast as permitted.
         while index <= ids.granted(now).bidirectional {
             ids.see(id(Initiator, Bidirectional, index)).unwrap();
             ids.on_gone(now, id(Initiator, Bidirectional, index), true);
@@ -138,7 +138,7 @@ fn no_credit_passes_the_last_id() {
 }
 
 proptest! {
-    /// Model: the set of the peer's streams which have been opened, and of those which are gone.
+    /// Model: the sets of the peer's open streams and of the gone ones.
     #[test]
     fn the_peer_has_its_credit_and_one_more_for_each_stream_that_is_gone(
         start in (0_u32..6, 0_u32..6), is_initiator: bool,
@@ -153,7 +153,7 @@ proptest! {
         for (what, index, is_one_way, by_reset) in steps {
             let (kind, of_kind) = if is_one_way { (OneWay, 1) } else { (Bidirectional, 0) };
             let name = id(peer, kind, index);
-            // More time than any reset costs: credit that is held back is the business of another test.
+            // Wait longer than any reset delays credit: held-back credit has its own test.
             now += Duration::from_secs(1);
             let before_first = !is_one_way && index < first;
             match what {

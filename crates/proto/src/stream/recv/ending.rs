@@ -1,14 +1,14 @@
-//! End of a receiving half, and disposal of the blocks that will not be read.
+//! End of a receiving half, and disposal of unread blocks.
 
 use crate::error::PeerMisbehaved;
 use crate::stream::recv::slot::Slot;
 use crate::stream::recv::{Fate, RecvCommon, RecvStream};
 
 impl RecvStream {
-    /// The stream ends before block `end`, and nowhere else (\[close-5\]).
+    /// Sets the end of the stream before block `end` (\[close-5\]).
     ///
     /// # Errors
-    /// If it is known to end elsewhere, or not to end there.
+    /// The stream already has another end, or data past `end`.
     pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
         if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
             return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
@@ -21,13 +21,13 @@ impl RecvStream {
         Ok(())
     }
 
-    /// The peer gives the stream up before block `end`. What has not been read is lost, unless everything up to
-    /// a known end was decoded (\[end-2\]).
+    /// Handles a reset by the peer, which ends the stream before block `end`. Unread data are lost, unless the stream
+    /// was wholly decoded up to an end known before (\[end-2\]).
     ///
     /// # Errors
-    /// As [`set_end`](Self::set_end).
+    /// See [`set_end`](Self::set_end).
     pub(crate) fn reset(&mut self, common: &mut RecvCommon, error: u32, end: u32) -> Result<(), PeerMisbehaved> {
-        // An end that only the reset tells is no sign that this was all which the peer had to say.
+        // Tested before `set_end`: an end known only from the reset does not show that the stream is complete.
         let has_all = self.is_finished();
         self.set_end(end)?;
         self.is_reset_answered = true;
@@ -35,13 +35,13 @@ impl RecvStream {
             return Ok(());
         }
         self.release(common);
-        // An application that wants no more need not be told.
+        // An application that has stopped the stream is not notified.
         self.is_end_told = self.is_stopped();
         self.fate = Fate::Reset { error };
         Ok(())
     }
 
-    /// The application wants no more of it: what has come and what comes is discarded (\[end-3\]).
+    /// Stops the stream for the application: received and future data are discarded (\[end-3\]).
     pub(crate) fn stop(&mut self, common: &mut RecvCommon) {
         if self.is_reset() {
             self.is_end_told = true;
@@ -51,7 +51,7 @@ impl RecvStream {
         self.discard(common);
     }
 
-    /// Lets go of the decoded blocks at the head, as if they had been read.
+    /// Frees the decoded blocks at the head, as if they had been read.
     pub(super) fn discard(&mut self, common: &mut RecvCommon) {
         let before = self.shared_bytes(common);
         while let Some(Slot::Complete { .. }) = self.slots.front() {
@@ -60,7 +60,7 @@ impl RecvStream {
         common.memory.on_change(before, self.shared_bytes(common));
     }
 
-    /// Lets go of all blocks, which will not be read.
+    /// Frees all blocks, without reading them.
     fn release(&mut self, common: &mut RecvCommon) {
         let before = self.shared_bytes(common);
         for (slot, block_id) in std::mem::take(&mut self.slots).into_iter().zip(self.first_id..) {
@@ -68,12 +68,12 @@ impl RecvStream {
         }
         common.memory.give_back(self.places_bytes());
         (self.places, self.held_bytes) = (0, 0);
-        // There is no block any more which needs anything, nor one to be read.
+        // No block is needed or readable any more.
         self.first_id = self.next_needed;
         common.memory.on_change(before, self.shared_bytes(common));
     }
 
-    /// The half is not needed any more: gives back what it has cost, except what was paid for opening it.
+    /// Closes the receiving half and returns its memory, except the charge for opening it.
     pub(crate) fn close(mut self, common: &mut RecvCommon) {
         self.release(common);
     }

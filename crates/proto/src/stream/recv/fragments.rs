@@ -1,4 +1,4 @@
-//! Parts of encoding symbols, until all of a symbol are there (`spec/wire-format.md` §5, \[stream-11\]).
+//! Parts of encoding symbols, until a symbol is complete (`spec/wire-format.md` §5, \[stream-11\]).
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,23 @@ use dfcp_wire::{BlockInfo, StreamId};
 use crate::limits::SYMBOLS_IN_PARTS_MAX;
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// Memory of an incomplete symbol besides its bytes.
+/// Memory of an incomplete symbol, bytes, besides its payload.
 const SYMBOL_STATE_BYTES: u64 = 96;
 
 /// Result of adding a part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Others are missing.
+    /// The part was stored; other parts are missing.
     Kept,
-    /// It was there.
+    /// The part was already present.
     Duplicate,
-    /// It contradicts another part of the same symbol.
+    /// The part contradicts another part of the same symbol.
     Inconsistent,
-    /// It was the last one: the symbol.
+    /// The part was the last missing one. Contains the whole symbol.
     Whole(Vec<u8>),
 }
 
-/// A symbol of which parts are missing.
+/// A symbol with missing parts.
 #[derive(Debug)]
 struct Incomplete {
     stream: StreamId,
@@ -32,22 +32,22 @@ struct Incomplete {
     esi: u32,
     block: BlockInfo,
     count: u8,
-    /// A bit for each part that is there.
+    /// Bit mask of the parts present.
     have: u8,
     is_paid: bool,
     bytes: Vec<u8>,
 }
 
-/// Symbols of which parts are missing, oldest first: at most [`SYMBOLS_IN_PARTS_MAX`], of which the oldest makes room.
+/// Symbols with missing parts, oldest first: at most [`SYMBOLS_IN_PARTS_MAX`]. When full, the oldest symbol is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
-    /// While there are any.
+    /// `None` while there are no symbols.
     #[expect(clippy::box_collection, reason = "hardly any connection ever has one")]
     symbols: Option<Box<VecDeque<Incomplete>>>,
 }
 
 impl Fragments {
-    /// Takes the part that is `data`, whose length is right, of a symbol of `symbol_bytes`.
+    /// Adds the part `data`, of the correct length, to its symbol of `symbol_bytes`.
     pub(super) fn add(
         &mut self,
         memory: &mut ReceiveMemory,
@@ -86,7 +86,7 @@ impl Fragments {
         Added::Whole(whole.unwrap_or_default())
     }
 
-    /// Parts of the block, or of the whole stream, are of no use any more.
+    /// Drops the parts of a block, or of the whole stream, that are no longer needed.
     pub(crate) fn forget(&mut self, memory: &mut ReceiveMemory, stream: StreamId, block_id: Option<u32>) {
         let Some(symbols) = &mut self.symbols else { return };
         symbols.retain(|symbol| {
@@ -102,8 +102,8 @@ impl Fragments {
     }
 }
 
-/// Makes room for a symbol of which the first part has come, and pays for it. Where there is no memory, one symbol of the session has
-/// it nevertheless, the newest: so the block needed next can always be decoded.
+/// Creates an entry for a symbol whose first part has come, and charges its memory. Without memory, the newest such
+/// symbol of the session is kept nevertheless: so the block needed next can always be decoded.
 fn begin(symbols: &mut VecDeque<Incomplete>, memory: &mut ReceiveMemory, data: &Data, symbol_bytes: usize) {
     if symbols.len() == SYMBOLS_IN_PARTS_MAX
         && let Some(oldest) = symbols.pop_front()

@@ -1,19 +1,19 @@
-//! Memory that the receiving halves of a session hold together.
+//! Memory that the receiving halves of a session share.
 
 use crate::limits;
 use crate::shared::memory::MemoryReservation;
 use crate::stream::window::GrowingWindow;
 
-/// Memory that all halves hold, its bound, and the reservation that pays for it.
+/// Memory held by all receiving halves, its limit, and the reservation that it is charged to.
 #[derive(Debug)]
 pub(crate) struct ReceiveMemory {
     window: GrowingWindow,
-    /// Bytes in flow control of all blocks that have begun to arrive, of each stream beyond its own place.
+    /// Bytes in flow control of all blocks that have begun to arrive, without each stream's own place.
     held_bytes: u64,
-    /// That part of it which belongs to streams of which everything is decoded.
+    /// Part of `held_bytes` in streams that are wholly decoded.
     delivered_bytes: u64,
     reservation: MemoryReservation,
-    /// A block is on the reservation's reserve.
+    /// True if a block uses the reservation's reserve.
     is_reserve_taken: bool,
 }
 
@@ -28,72 +28,74 @@ impl ReceiveMemory {
         }
     }
 
-    /// From now on, `reservation` pays for what is held.
+    /// Charges all further memory to `reservation`.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
         self.reservation = reservation;
     }
 
-    /// Bytes that may be held at present.
+    /// Returns the number of bytes that may be held at present.
     pub(crate) fn bytes(&self) -> u64 {
         self.window.bytes()
     }
 
-    /// The application has read as many bytes.
+    /// Records that the application has read `bytes`.
     pub(super) fn on_read(&mut self, bytes: u64) {
         self.window.on_carried(bytes);
     }
 
-    /// A half which held `before` holds `after`.
+    /// Records that a receiving half that held `before` bytes now holds `after` bytes.
     pub(super) fn on_change(&mut self, before: u64, after: u64) {
         self.held_bytes = self.held_bytes - before + after;
     }
 
-    /// Of a half of which everything is decoded, `after` is held and not `before`.
+    /// Records that a wholly decoded receiving half that held `before` bytes now holds `after` bytes.
     pub(crate) fn on_delivered_change(&mut self, before: u64, after: u64) {
         self.delivered_bytes = self.delivered_bytes - before + after;
     }
 
-    /// True if as many bytes more keep the bound. A conforming peer is never refused here: its knowledge of the bound and of
-    /// reading lags behind the true values.
+    /// Returns true if `bytes` more stay within the limit. A conforming peer is never refused here, because it knows
+    /// only older, lower values of the limit and of the bytes read.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
 
-    /// Bytes held of delivered streams.
+    /// Returns the bytes held by wholly decoded streams.
     #[cfg(debug_assertions)]
     pub(crate) fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes
     }
 
-    /// Memory advertised for all blocks of the peer: bytes held plus bytes still available, at most the bound, less those of
-    /// delivered streams, which the peer counts no more (\[window-3\]).
+    /// Returns the memory to advertise for all blocks of the peer: bytes held plus bytes available, at most the limit,
+    /// minus the bytes of wholly decoded streams, which the peer no longer counts (\[window-3\]).
     pub(crate) fn told_bytes(&self) -> u64 {
-        // An open block takes at least twice its bytes. What is told here is kept as well as others permit.
+        // An open block takes at least twice its bytes. Other connections share the room, so the advertised value is
+        // not guaranteed.
         let room = self.reservation.room_bytes() / 9 * 4;
         let reserve = if self.is_reserve_taken { 0 } else { limits::BLOCK_BYTES_MAX as u64 };
         let bytes = self.window.bytes().min(self.held_bytes.saturating_add(room).saturating_add(reserve));
         bytes.saturating_sub(self.delivered_bytes)
     }
 
-    /// Pays for what a stream takes besides its blocks, or for a block.
+    /// Charges `bytes` for a block, or for a stream's state. Returns true on success.
     pub(crate) fn pay(&mut self, bytes: u64) -> bool {
         self.reservation.take(bytes)
     }
 
-    /// Returns bytes that were paid for and are not needed any more.
+    /// Returns `bytes` that were charged and are no longer needed.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         self.reservation.give_back(bytes);
     }
 
-    /// The reserve pays for a block, unless it does for another one. It is for blocks which are needed next alone: such a
-    /// block can be decoded and read without any other, and then the reserve is free for the next one, of any stream.
+    /// Charges a block to the reserve, unless another block uses it. Returns true on success. Only for the block that a
+    /// stream needs next: that block can be decoded and read without any other block, after which the reserve is free
+    /// for the next block of any stream.
     pub(super) fn pay_from_reserve(&mut self, bytes: u64) -> bool {
         let pays = !self.is_reserve_taken && self.reservation.take_reserve(bytes);
         self.is_reserve_taken |= pays;
         pays
     }
 
-    /// Frees the reserved memory: the block that used it has been read or dropped.
+    /// Frees the reserve, after its block has been read or dropped.
     pub(super) fn release_reserve(&mut self) {
         self.is_reserve_taken = false;
         self.reservation.release_reserve();

@@ -1,4 +1,4 @@
-//! The receiving half of a stream: blocks being decoded, and decoded ones until they are read.
+//! The receiving half of a stream: blocks being decoded, and decoded blocks until they are read.
 
 mod ending;
 pub(crate) mod fragments;
@@ -27,18 +27,18 @@ use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
 use crate::stream::send::shared::own_place_bytes;
 
-/// State that the receiving halves of a session share.
+/// State shared by the receiving halves of a session.
 #[derive(Debug)]
 pub(crate) struct RecvCommon {
     kernel: Kernel,
     symbol_size: usize,
     codec: &'static dyn Codec,
-    /// Source symbols end with secrets, whose XOR proves that a block was decoded.
+    /// True if source symbols end with secrets, whose XOR proves that a block was decoded.
     proofs: bool,
     window_blocks: u32,
     pub(crate) memory: ReceiveMemory,
     pub(crate) fragments: Fragments,
-    /// Pool that the memory of blocks comes from, and goes back to.
+    /// Memory pool for blocks.
     pub(crate) spare: SpareBlocks,
     pub(crate) symbols: ReceivedSymbols,
     pub(crate) blocks_decoded: u64,
@@ -70,22 +70,23 @@ impl RecvCommon {
         self.symbol_size
     }
 
-    /// Fills with zeros the bytes of `out` that the codec does not carry (in a simulator). Returns their number.
+    /// Fills the bytes of `out` that the codec does not carry (in a simulator) with zeros. Returns their number.
     fn read_virtual(&self, out: &mut [u8]) -> usize {
         let bytes = out.len().saturating_sub(self.codec.carried_bytes(out.len()));
         out[..bytes].fill(0);
         bytes
     }
 
-    /// The layout of a block of which a symbol came, or the part `fragment` of one, if its sizes are possible in this session.
+    /// Returns the layout of a block, from a received symbol or its part `fragment`. `None` if the sizes are impossible
+    /// in this session.
     fn layout(&self, info: BlockInfo, fragment: Fragment, payload_bytes: usize) -> Option<Layout> {
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).ok()?;
-        // As few symbols as the session's size permits, or up to four times as many ([stream-2]). The decoder of many small
-        // ones costs what it is accounted for.
+        // K is between the least for the session's symbol size and four times as much ([stream-2]), so the decoder of
+        // many small symbols costs no more than it is accounted for.
         let least = shape.length_bytes().div_ceil(self.symbol_size);
         let most = (least * limits::SYMBOLS_PER_LENGTH_FACTOR).min(K_MAX);
         let layout = Layout::new(shape, self.proofs);
-        // Sizes which contradict the payload or the connection's ([stream-3]).
+        // The sizes must agree with the payload and the connection ([stream-3]).
         let part_bytes = fragment.range(layout.symbol_size()).len();
         let fits = part_bytes > 0
             && payload_bytes == self.codec.carried_bytes(part_bytes)
@@ -97,67 +98,67 @@ impl RecvCommon {
 /// Fate of arriving data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Fate {
-    /// It waits for the application.
+    /// The data wait for the application.
     #[default]
     Read,
-    /// It is discarded, because the application wants no more.
+    /// The data are discarded, because the application has stopped the stream.
     Discarded,
-    /// The peer has given up; with its reason.
+    /// The peer has reset the stream, with its application's error code.
     Reset { error: u32 },
 }
 
-/// The receiving half of one stream. What is the same for all streams of a session, or a sum over them, is in [`RecvCommon`].
+/// The receiving half of one stream. State and sums of the whole session are in [`RecvCommon`].
 #[derive(Debug, Default)]
 pub(crate) struct RecvStream {
-    /// From block `first_id` on.
+    /// Blocks from `first_id` on.
     slots: VecDeque<Slot>,
-    /// Places for which memory has been charged; less than [`SLOTS_MIN`] counts as that.
+    /// Number of slots whose memory has been charged; values below [`SLOTS_MIN`] count as [`SLOTS_MIN`].
     places: u32,
-    /// The oldest block not wholly read.
+    /// Id of the oldest block that is not wholly read.
     first_id: u32,
-    /// The oldest block not decoded.
+    /// Id of the oldest block that is not decoded.
     next_needed: u32,
     /// Bytes already read of block `first_id`.
     read_offset: u32,
-    /// One past the last block, once known.
+    /// Id behind the last block, once known.
     end: Option<u32>,
-    /// The block which the reservation's reserve pays for.
+    /// Id of the block that is charged to the reservation's reserve.
     on_reserve: Option<u32>,
-    /// The block which the stream's own place pays for.
+    /// Id of the block that is charged to the stream's own place.
     on_own_place: Option<u32>,
     /// XOR of the proofs of all blocks before `next_needed`.
     proof: u32,
-    /// Symbols which brought a block forward.
+    /// Symbols that brought a block closer to decoding.
     served: u64,
-    /// Bytes which the application has read, and blocks that were decoded.
+    /// Bytes read by the application, and number of decoded blocks.
     application_bytes: u64,
     blocks_decoded: u32,
-    /// Bytes of its blocks in flow control.
+    /// Bytes in flow control of the blocks in `slots`.
     held_bytes: u64,
-    /// Bytes of all blocks before `first_id` in flow control.
+    /// Bytes in flow control of all blocks before `first_id`.
     read_bytes: u64,
-    /// Value of `read_bytes`, and blocks read, at the newest record.
+    /// Values of `read_bytes` and of the number of read blocks in the newest record.
     told_read_bytes: u64,
     told_read_blocks: u32,
     fate: Fate,
-    /// The peer has given up after the last block: that changes nothing, but is to be answered.
+    /// True if the peer has reset the stream after the last block. The reset has no effect, but must be answered.
     is_reset_answered: bool,
-    /// The application knows that nothing more will come.
+    /// True if the application knows that nothing more will come.
     is_end_told: bool,
 }
 
 impl RecvStream {
-    /// Bytes that it takes of the memory which all streams share.
+    /// Returns the bytes that the stream takes of the memory shared by all streams.
     pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
         self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size))
     }
 
-    // ---- what arrives ----
+    // ---- arrivals ----
 
-    /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
+    /// Adds an encoding symbol, or a part of one. `Ok(true)` means that its block is decoded now.
     ///
     /// # Errors
-    /// If it has no place, or contradicts what came before.
+    /// The symbol has no place, or contradicts earlier segments.
     pub(crate) fn push(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let Data { block_id, block: info, .. } = *data;
         if block_id < self.next_needed {
@@ -179,7 +180,7 @@ impl RecvStream {
         self.collect(common, data, payload)
     }
 
-    /// Takes in a part of a symbol.
+    /// Adds a part of a symbol.
     fn push_part(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id: data.block_id });
         let layout = common.layout(data.block, data.fragment, payload.len()).ok_or(inconsistent)?;
@@ -208,7 +209,7 @@ impl RecvStream {
         }
     }
 
-    /// Takes in a whole symbol.
+    /// Adds a whole symbol.
     fn collect(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let Data { block_id, block: info, esi, .. } = *data;
         let index = self.open(common, block_id, info, payload.len())?;
@@ -227,7 +228,7 @@ impl RecvStream {
             Pushed::Complete => common.symbols.late += 1,
             Pushed::Useful | Pushed::Redundant | Pushed::Duplicate => {
                 common.symbols.count_collected(missing_before, missing);
-                // That a symbol was dependent may turn out late: then this falls, as the session's sum does.
+                // A linear dependence may be noticed late: `served` can fall, like the session's sum.
                 self.served = self.served.saturating_add_signed(missing_before as i64 - missing as i64);
             }
         }
@@ -238,7 +239,7 @@ impl RecvStream {
         Ok(is_complete)
     }
 
-    /// Makes sure that the block has a slot, opening it if window and memory permit.
+    /// Returns the index of the block's slot, which is opened if window and memory permit.
     fn open(
         &mut self,
         common: &mut RecvCommon,
@@ -247,7 +248,7 @@ impl RecvStream {
         payload_bytes: usize,
     ) -> Result<usize, PushError> {
         let index = (block_id - self.first_id) as usize;
-        // The last id is no block's: the id after a stream's last block must exist ([stream-6]).
+        // The last id is never a block's id: the id behind a stream's last block must exist ([stream-6]).
         if index >= common.window_blocks as usize || block_id == u32::MAX {
             common.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
@@ -276,8 +277,8 @@ impl RecvStream {
         Ok(index)
     }
 
-    /// Finds room for a block, and pays for it. A block of one symbol always has a place of its own if it is needed next and
-    /// the stream holds nothing.
+    /// Finds memory for a block, and pays for it. A block of one symbol always has the stream's own place if the block
+    /// is needed next and the stream holds nothing.
     fn make_room(&mut self, common: &mut RecvCommon, index: usize, layout: Layout) -> bool {
         let block_id = self.first_id + index as u32;
         let shape = layout.data();
@@ -316,7 +317,7 @@ impl RecvStream {
         true
     }
 
-    /// Bytes paid for places.
+    /// Returns the bytes charged for slots.
     pub(crate) fn places_bytes(&self) -> u64 {
         (self.places as usize).saturating_sub(SLOTS_MIN) as u64 * size_of::<Slot>() as u64
     }
@@ -342,29 +343,29 @@ impl RecvStream {
         }
     }
 
-    /// True if the reserve or the stream's own place pays for the block, not the shared memory.
+    /// Returns true if the block is charged to the reserve or the stream's own place instead of the shared memory.
     fn is_paid_otherwise(&self, block_id: u32) -> bool {
         self.on_reserve == Some(block_id) || self.on_own_place == Some(block_id)
     }
 
-    // ---- what is known of it ----
+    // ---- state ----
 
-    /// One past its last block, if that is known.
+    /// Returns the id behind the last block, if that is known.
     pub(crate) fn end(&self) -> Option<u32> {
         self.end
     }
 
-    /// The proof of all blocks before the one needed next; 0 without proofs.
+    /// Returns the proof of all blocks before the next needed one; 0 without proofs.
     pub(crate) fn proof(&self) -> u32 {
         self.proof
     }
 
-    /// Symbols which brought a block forward, modulo 2³².
+    /// Returns the number of symbols that brought a block closer to decoding, modulo 2³².
     pub(crate) fn served(&self) -> u32 {
         self.served as u32
     }
 
-    /// Its direction's part of what the stream has done.
+    /// Returns the figures of the stream's receiving direction.
     pub(crate) fn stats(&self) -> StreamStats {
         StreamStats {
             bytes_read: self.application_bytes,
@@ -374,52 +375,53 @@ impl RecvStream {
         }
     }
 
-    /// True if the whole stream is decoded.
+    /// Returns true if the whole stream is decoded.
     pub(crate) fn is_finished(&self) -> bool {
         !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
     }
 
-    /// Bytes beyond its own place, if all of it is decoded: its sender counts them no more.
+    /// Returns the bytes beyond the stream's own place if the whole stream is decoded, otherwise 0. The sender no
+    /// longer counts these bytes.
     pub(crate) fn delivered_bytes(&self, common: &RecvCommon) -> u64 {
         if self.is_finished() { self.shared_bytes(common) } else { 0 }
     }
 
-    /// True if the whole stream is decoded and read.
+    /// Returns true if the whole stream is decoded and read.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_finished() && self.slots.is_empty()
     }
 
-    /// True if the peer has given up before everything was decoded.
+    /// Returns true if the peer has reset the stream before everything was decoded.
     pub(crate) fn is_reset(&self) -> bool {
         matches!(self.fate, Fate::Reset { .. })
     }
 
-    /// True if the peer has given up, even after everything was decoded: it waits for the answer.
+    /// Returns true if a reset of the peer waits for its answer, also after everything was decoded.
     pub(crate) fn is_reset_answered(&self) -> bool {
         self.is_reset_answered
     }
 
-    /// True once neither the peer nor the application needs it any more.
+    /// Returns true once neither the peer nor the application needs the stream any more.
     pub(crate) fn is_done(&self) -> bool {
         self.is_end_told || self.fate == Fate::Discarded && self.is_drained()
     }
 
-    /// True if the application has stopped the stream.
+    /// Returns true if the application has stopped the stream.
     pub(crate) fn is_stopped(&self) -> bool {
         self.fate == Fate::Discarded
     }
 
-    /// True if the application knows that nothing more will come.
+    /// Returns true if the application knows that nothing more will come.
     pub(crate) fn is_end_told(&self) -> bool {
         self.is_end_told
     }
 
-    /// True if any known block lacks symbols.
+    /// Returns true if any known block lacks symbols.
     pub(crate) fn has_open_blocks(&self) -> bool {
         self.first_id + (self.slots.len() as u32) > self.next_needed
     }
 
-    /// Bytes allocated besides the rows of blocks.
+    /// Returns the bytes allocated for slots, without the rows of blocks.
     #[cfg(test)]
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()

@@ -1,4 +1,4 @@
-//! Reads of a receiving half by the application.
+//! Reads of the application from a receiving half.
 
 use crate::error::StreamError;
 use crate::shared::Read;
@@ -6,11 +6,12 @@ use crate::stream::recv::slot::Slot;
 use crate::stream::recv::{Fate, RecvCommon, RecvStream};
 
 impl RecvStream {
-    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet
+    /// Copies available bytes to `out`, in order, including the first source symbols of a block that is not decoded yet
     /// (\[stream-1\]).
     ///
     /// # Errors
-    /// [`StreamError::Reset`] if the peer has given up, [`StreamError::Ended`] if the application has.
+    /// [`StreamError::Reset`] if the peer has reset the stream, [`StreamError::Ended`] if the application has stopped
+    /// it.
     pub(crate) fn read(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> Result<Read, StreamError> {
         match self.fate {
             Fate::Read => {}
@@ -71,12 +72,12 @@ impl RecvStream {
         }
     }
 
-    /// True if there is no block, and one may come: [`read`](Self::read) would change nothing.
+    /// Returns true if there is no block yet, but one may come: [`read`](Self::read) would change nothing.
     pub(crate) fn is_waiting(&self) -> bool {
         self.slots.is_empty() && self.fate == Fate::Read && !self.is_drained()
     }
 
-    /// True if [`read`](Self::read) would return bytes.
+    /// Returns true if [`read`](Self::read) would return bytes.
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Complete { .. }) => true,

@@ -8,7 +8,7 @@ use crate::stream::recv::slot::Slot;
 use crate::stream::recv::{RecvCommon, RecvStream};
 
 impl RecvStream {
-    /// Writes the record of the stream, whose id is `id`. `false` if there is no room for it; nothing is written then.
+    /// Writes the record of the stream `id`. Returns false, and writes nothing, if there is no room for it.
     pub(crate) fn write_record(&mut self, id: StreamId, writer: &mut ReportWriter<'_>) -> bool {
         let state = StreamState {
             stream: id,
@@ -16,7 +16,7 @@ impl RecvStream {
             blocks_read: self.first_id,
             kib_read: (self.read_bytes / 1_024) as u32,
             proof_cumulative: self.proof,
-            proof_listed: 0, // known when the list is written
+            proof_listed: 0, // set when the list is written
         };
         let Some(mut record) = writer.stream(&state) else { return false };
         self.write_runs(&mut record);
@@ -25,8 +25,8 @@ impl RecvStream {
         true
     }
 
-    /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room, and the proof of
-    /// the complete ones among them (\[report-5\], \[proof-5\]).
+    /// Writes the states of the blocks from the next needed one, oldest first, as far as there is room, and the proof
+    /// of the complete blocks among them (\[report-5\], \[proof-5\]).
     fn write_runs(&self, writer: &mut StreamRecordWriter<'_>) {
         let mut listed = 0;
         let from = (self.next_needed - self.first_id) as usize;
@@ -46,17 +46,17 @@ impl RecvStream {
         let tail =
             self.end.map_or(limits::EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(limits::EMPTY_TAIL_BLOCKS));
         if tail > 0 {
-            // A failed push is harmless: a list which is cut says nothing about the blocks behind the cut.
+            // A failed push is harmless: a truncated list says nothing about the blocks behind its end.
             let _fits = writer.push(Run::Empty(tail));
         }
     }
 
-    /// Bytes read, as flow control counts them, which no report has told yet.
+    /// Returns the bytes read, as counted by flow control, that no report has named yet.
     pub(crate) fn untold_bytes(&self) -> u64 {
         self.read_bytes - self.told_read_bytes
     }
 
-    /// True if a quarter of the window in blocks has been read which no report has told yet.
+    /// Returns true if unreported reads amount to a quarter of the window in blocks.
     pub(crate) fn has_untold_blocks(&self, common: &RecvCommon) -> bool {
         self.first_id - self.told_read_blocks >= common.window_blocks.div_ceil(4)
     }

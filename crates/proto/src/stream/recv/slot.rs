@@ -1,4 +1,4 @@
-//! A place for a block, and what blocks cost.
+//! Slot of a received block, and the memory that blocks cost.
 
 use dfcp_fountain::random_linear::BlockShape;
 
@@ -8,13 +8,13 @@ use crate::limits;
 use crate::proof::{self, Layout};
 use crate::stream::send::shared::block_cost;
 
-/// Bytes per equation besides its coefficients.
+/// Memory of an equation, bytes, besides its coefficients.
 const EQUATION_BYTES: usize = 64;
 /// Fixed memory of a decoder, without its symbols, bytes.
 const DECODER_BYTES: usize = 1_024;
-/// Bytes of an allocation which its owner does not see.
+/// Allocator overhead per allocation, bytes.
 const ALLOCATION_BYTES: usize = 32;
-/// Places for blocks which are paid for when a stream is opened.
+/// Slots that are paid for when a stream is opened.
 pub(crate) const SLOTS_MIN: usize = 2;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    /// Bytes of the block in flow control.
+    /// Returns the bytes of the block in flow control.
     pub(super) fn counted_bytes(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -33,7 +33,7 @@ impl Slot {
         }
     }
 
-    /// Bytes of the block that the reservation pays for, unless something else does.
+    /// Returns the bytes that the block costs when it is charged to the reservation.
     pub(super) fn paid_bytes(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -43,18 +43,18 @@ impl Slot {
     }
 }
 
-/// Bytes of a block in flow control, from its first symbol until it is read.
+/// Returns the charge for a block in flow control, bytes, from its first symbol until it is read.
 pub(super) fn counted_bytes(shape: BlockShape) -> u64 {
     block_cost(shape.length_bytes() as u64)
 }
 
-/// Largest memory of an open block: its rows, as many repair symbols again, the equations between them, and the
-/// decoder.
+/// Returns the largest memory of an open block, bytes: its rows, as many repair symbols again, the equations between
+/// them, and the decoder.
 pub(crate) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
     (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
 }
 
-/// Memory of a decoded block: its rows, padding included.
+/// Returns the memory of a decoded block, bytes: its rows, padding included.
 pub(super) fn complete_bytes(layout: Layout) -> u64 {
     symbols_bytes(layout.data().k(), layout.symbol_size())
 }
@@ -63,12 +63,13 @@ fn symbols_bytes(k: usize, symbol_size: usize) -> u64 {
     (k * symbol_size + ALLOCATION_BYTES) as u64
 }
 
-/// Memory of a block of one symbol, which needs no decoder: any symbol is the block, times a number which is not 0.
+/// Returns the memory of a block of one symbol, bytes. No decoder is needed: any symbol is the block times a nonzero
+/// factor.
 pub(crate) fn one_symbol_bytes(symbol_size: usize) -> u64 {
     symbols_bytes(1, symbol_size + proof::SECRET_BYTES)
 }
 
-/// Reserve: memory for any one block, and stream 0's own place.
+/// Returns the reserve of a connection, bytes: memory for any one block, and stream 0's own place.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let symbol_size = usize::from(config.symbol_size);
     open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, symbol_size + proof::SECRET_BYTES) + one_symbol_bytes(symbol_size)

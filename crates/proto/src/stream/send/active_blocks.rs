@@ -1,24 +1,24 @@
-//! Blocks whose round has symbols to send, oldest first.
+//! Blocks whose current round has symbols to send, oldest first.
 
 use std::collections::VecDeque;
 
-/// Ids in ascending order. A queue which is sorted, since all but a few come at its end and leave from its front; unlike
-/// a tree it allocates nothing once it has had room for as many.
+/// Block ids in ascending order. A sorted queue, since nearly all ids are added at its end and removed from its front.
+/// Unlike a tree, it allocates nothing once it has its capacity.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveBlocks {
     ids: VecDeque<u32>,
 }
 
-/// Room for this many is kept once there was any.
+/// Capacity that an empty queue keeps, in ids.
 const KEPT_MAX: usize = 32;
 
 impl ActiveBlocks {
-    /// The ids, oldest first.
+    /// Returns the ids, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.ids.iter().copied()
     }
 
-    /// Adds a block, unless it is there.
+    /// Adds a block, unless it is already present.
     pub(crate) fn insert(&mut self, id: u32) {
         if self.ids.back().is_none_or(|&last| last < id) {
             self.ids.push_back(id);
@@ -27,7 +27,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// Removes a block, if it is there.
+    /// Removes a block, if it is present.
     pub(crate) fn remove(&mut self, id: u32) {
         if self.ids.front() == Some(&id) {
             self.ids.pop_front();
@@ -36,7 +36,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// Nothing will be due for a while.
+    /// Removes all blocks and shrinks the queue, when nothing will be due for a while.
     pub(crate) fn clear(&mut self) {
         self.ids.clear();
         self.ids.shrink_to(KEPT_MAX);

@@ -11,7 +11,7 @@ pub(crate) struct SendCounters {
     pub(crate) acknowledged_blocks: u64,
     /// Blocks for which a second round was planned.
     pub(crate) blocks_repeated: u64,
-    /// Rounds planned after the first ones of their blocks.
+    /// Rounds after the first round of a block, over all blocks.
     pub(crate) later_rounds: u64,
     /// Source symbols of the acknowledged blocks.
     pub(crate) acknowledged_symbols: u64,
@@ -20,7 +20,7 @@ pub(crate) struct SendCounters {
 }
 
 impl SentSymbols {
-    /// Counts a symbol which does not count as a source symbol.
+    /// Counts a symbol that is not a first transmission of a source symbol.
     pub(crate) fn count_other(&mut self, reason: Reason) {
         *match reason {
             Reason::Round => &mut self.repair,
@@ -31,7 +31,7 @@ impl SentSymbols {
 }
 
 impl SendCounters {
-    /// A block which has had `rounds` gets another.
+    /// Counts a further round of a block that has had `rounds` rounds.
     pub(crate) fn on_later_round(&mut self, rounds: u32) {
         self.later_rounds += 1;
         self.blocks_repeated += u64::from(rounds == 1);

@@ -1,4 +1,5 @@
-//! End of the sending half of a stream, except the first stream, whose end is the session's (`spec/protocol.md` §12.2).
+//! End of the sending half of a stream. The first stream is an exception: its end is the end of the session
+//! (`spec/protocol.md` §12.2).
 
 use std::time::Duration;
 
@@ -10,29 +11,29 @@ use super::shared::SendShared;
 use crate::error::PeerMisbehaved;
 use crate::limits::STREAM_END_INTERVAL_MAX;
 
-/// Announcement of a stream's end so far (\[end-5\]).
+/// State of the announcement of a stream's end (\[end-5\]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Said {
-    /// Nothing.
+    /// The end has not been announced.
     #[default]
     Nothing,
-    /// The last block says it: its acknowledgement is the end's.
+    /// The last block announces the end: its acknowledgement acknowledges the end.
     WithBlock,
-    /// A FIN, because the last block had been cut before.
+    /// A FIN announces the end, because the last block had been cut before the end was known.
     ByFin,
-    /// The stream is reset, for this reason.
+    /// A reset announces the end, with the application's error code.
     ByReset { error: u32, end: u32 },
 }
 
-/// The end of a stream, and when it is said again.
+/// End of a stream, and the time of its next announcement.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     said: Said,
     next_at: Time,
     copies: u32,
-    /// Symbols of unacknowledged blocks, dropped by a reset, which may have served.
+    /// Symbols that may have been useful for unacknowledged blocks, which a reset has dropped.
     dropped_max: u64,
-    /// The peer wants no more of the stream, or has reset its own half ([end-4]).
+    /// True if the peer has stopped the stream, or reset its own half ([end-4]).
     is_peer_reset: bool,
 }
 
@@ -45,12 +46,12 @@ impl Ending {
         matches!(self.said, Said::ByFin | Said::ByReset { .. })
     }
 
-    /// Time of the next copy.
+    /// Returns the time of the next copy.
     pub(crate) fn due_at(&self) -> Option<Time> {
         self.is_repeated().then_some(self.next_at)
     }
 
-    /// A copy has left; the next one is due after `wait`, doubled with each.
+    /// Records that a copy was sent. The next copy is due after `wait`, doubled with each copy.
     fn on_sent(&mut self, now: Time, wait: Duration) {
         let wait = wait.saturating_mul(1 << self.copies.min(10)).min(STREAM_END_INTERVAL_MAX);
         self.copies += 1;
@@ -61,28 +62,29 @@ impl Ending {
         matches!(self.said, Said::ByReset { .. })
     }
 
-    /// The last block has been cut, and says so.
+    /// Records that the last block has been cut, and announces the end.
     pub(crate) fn on_last_block(&mut self) {
         self.said = Said::WithBlock;
     }
 }
 
 impl SendStream {
-    /// Nothing more will be written.
+    /// Ends the stream: nothing more will be written.
     pub(crate) fn shut_down(&mut self, now: Time) {
         self.more_to_come = false;
         self.source.shut_down();
         self.note_end(now);
     }
 
-    /// If the last block was cut before anybody knew that it was the last, a FIN has to say it.
+    /// Announces the end by a FIN if the last block was cut before the end was known.
     fn note_end(&mut self, now: Time) {
         if self.ending.said == Said::Nothing && self.source.is_finished() && !self.is_first() {
             self.ending.say(Said::ByFin, now);
         }
     }
 
-    /// Drops what has not been delivered, and tells the peer so (\[end-6\]). The streams which are reset or done stay as they are.
+    /// Drops all undelivered data, and announces the reset to the peer (\[end-6\]). No effect on a stream that is
+    /// already reset.
     pub(crate) fn reset(&mut self, now: Time, error: u32, shared: &mut SendShared) {
         if self.ending.is_reset() {
             return;
@@ -94,17 +96,17 @@ impl SendStream {
         self.ending.say(Said::ByReset { error, end }, now);
     }
 
-    /// The peer has stopped the stream, or reset its own half of it.
+    /// Records that the peer has stopped the stream, or reset its own half.
     pub(crate) fn on_peer_reset(&mut self) {
         self.ending.is_peer_reset = true;
     }
 
-    /// True if the peer has stopped the stream, or reset its own half of it.
+    /// Returns true if the peer has stopped the stream, or reset its own half.
     pub(crate) fn is_peer_reset(&self) -> bool {
         self.ending.is_peer_reset
     }
 
-    /// Segment that announces the end, if one is due at `now`; the first repeat follows after `wait`.
+    /// Returns the segment that announces the end, if one is due at `now`. The first repeat follows after `wait`.
     pub(crate) fn ending_segment(&mut self, now: Time, wait: Duration) -> Option<Segment> {
         self.ending.due_at().filter(|&at| at <= now)?;
         let stream = self.id;
@@ -117,12 +119,13 @@ impl SendStream {
         Some(segment)
     }
 
-    /// True if the peer has everything and knows where the end is, and has said so with each block.
+    /// Returns true if the last block announced the end and all blocks are acknowledged: no FIN is needed.
     pub(crate) fn is_delivered(&self) -> bool {
         self.ending.said == Said::WithBlock && self.is_drained()
     }
 
-    /// The peer's acknowledgement of an end before block `end`, with the proof of all blocks. `true` if it is ours.
+    /// Handles the peer's acknowledgement of an end before block `end`, with the proof of all blocks. Returns true if
+    /// `end` is our end.
     ///
     /// # Errors
     /// The proof is wrong.
@@ -140,10 +143,11 @@ impl SendStream {
         Ok(true)
     }
 
-    /// The peer's answer to our reset: `served` symbols of the stream have served, modulo 2³². `true` if it is reset.
+    /// Handles the peer's answer to our reset: `served` symbols of the stream were useful, modulo 2³². Returns true if
+    /// the stream is reset.
     ///
     /// # Errors
-    /// That is less than it has proven, or more than was sent.
+    /// `served` is less than the peer has proven, or more than was sent.
     pub(crate) fn on_reset_acknowledged(
         &mut self,
         served: u32,
@@ -163,7 +167,8 @@ impl SendStream {
         Ok(true)
     }
 
-    /// The peer knows nothing of the stream any more. What it proved of it counts, and no more than that (\[end-7\]).
+    /// Handles the peer's answer that it no longer has the stream. Symbols count as useful only as far as proven
+    /// (\[end-7\]).
     pub(crate) fn on_gone(&mut self, shared: &mut SendShared) {
         let dropped_max = if self.ending.is_reset() { self.ending.dropped_max } else { self.drop_blocks(shared) };
         shared.served_max -= dropped_max;
@@ -171,12 +176,12 @@ impl SendStream {
         self.release(shared);
     }
 
-    /// The peer holds none of it any more.
+    /// Records that the peer holds no data of the stream any more.
     pub(crate) fn release(&mut self, shared: &mut SendShared) {
         self.change_held(shared, |it| it.read_cost_bytes = it.cut_cost_bytes);
     }
 
-    /// Drops all that is not acknowledged; returns how many of the symbols sent for it may have served.
+    /// Drops all unacknowledged data. Returns the number of sent symbols that may have been useful.
     fn drop_blocks(&mut self, shared: &mut SendShared) -> u64 {
         let mut served_max = 0;
         while let Some(mut block) = self.blocks.pop_front() {

@@ -1,4 +1,4 @@
-//! The sender's view of reports: the facts it takes from them, and the limits of its trust.
+//! Evaluation of reports by a sending half: the facts it takes from them, and the limits of its trust.
 
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Run, StreamState};
@@ -9,22 +9,22 @@ use crate::error::PeerMisbehaved;
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
 
-/// Totals over a report's lists of blocks which are not acknowledged.
+/// Totals over the unacknowledged blocks that a report lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Listed {
-    /// Streams that are named.
+    /// Streams that the report names.
     pub(crate) streams: u32,
-    /// Symbols which the open ones have.
+    /// Symbols that the peer has of the open blocks.
     pub(crate) symbols: u64,
-    /// Symbols which these, and the empty ones, could have.
+    /// Symbols that the peer may have of the open and empty blocks, at most.
     pub(crate) served_max: u64,
 }
 
 impl SendStream {
-    /// True if a report which names `cumulative` as the next block needed has been overtaken by another.
+    /// Returns true if a report with `cumulative` as the next needed block was overtaken by a newer report.
     ///
     /// # Errors
-    /// The block lies past the last one sent.
+    /// `cumulative` lies past the last block sent.
     pub(crate) fn is_overtaken(&self, cumulative: u32) -> Result<bool, PeerMisbehaved> {
         if cumulative > self.next_id() {
             let sent = u64::from(self.next_id());
@@ -33,10 +33,10 @@ impl SendStream {
         Ok(cumulative < self.first_id)
     }
 
-    /// Checks what a record says that is not overtaken, before anything of its report is believed.
+    /// Checks a record that is not overtaken, before anything of its report is applied.
     ///
     /// # Errors
-    /// It acknowledges what was not decoded, or has read what was not sent.
+    /// The record acknowledges blocks without proof of decoding, or reports reading of bytes that were not sent.
     pub(crate) fn check_record(
         &self,
         state: &StreamState,
@@ -49,11 +49,11 @@ impl SendStream {
         self.proofs.check_report(self.first_id, (state.next_needed - self.first_id) as usize, state, runs)
     }
 
-    /// Bytes that the peer's application has read since the latest record, as flow control counts them. A record has whole KiB,
-    /// modulo 2³².
+    /// Returns the bytes read by the peer's application since the latest record, as counted by flow control. A record
+    /// has whole KiB, modulo 2³².
     fn newly_read_bytes(&self, state: &StreamState) -> u64 {
         if self.held_bytes() == 0 {
-            // All is read, or delivered: what is then unread, the peer takes off what it tells of its memory ([window-3]).
+            // All is read or delivered: the peer subtracts unread bytes from the memory it advertises ([window-3]).
             return 0;
         }
         let known_kib = self.read_cost_bytes / KIB_BYTES;
@@ -61,14 +61,15 @@ impl SendStream {
         if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
     }
 
-    /// State for a stream of which the peer has seen nothing: no more was read than it has told before, if it has lied.
+    /// Returns the state of a stream that is unknown to the peer. The KiB read stay at the value reported before, in
+    /// case the peer has lied.
     pub(crate) fn unseen_state(&self) -> StreamState {
         let kib_read = (self.read_cost_bytes / KIB_BYTES) as u32;
         StreamState { stream: self.id, kib_read, ..StreamState::default() }
     }
 
-    /// A report has passed a symbol of this block by: it has arrived or is lost. Returns the bytes of data in it, unless its
-    /// block is acknowledged.
+    /// Records that a report has passed a symbol of block `block_id` by: the symbol has arrived or is lost. Returns the
+    /// data bytes in the symbol; `None` if the block has left the window.
     pub(crate) fn on_fate(&mut self, block_id: u32) -> Option<usize> {
         let index = block_id.checked_sub(self.first_id).map(|index| index as usize);
         let block = index.and_then(|index| self.blocks.get_mut(index))?;
@@ -77,10 +78,10 @@ impl SendStream {
         Some(block.layout.data().symbol_size())
     }
 
-    /// Takes in what a report, whose proofs are right, says of the stream's blocks.
+    /// Applies a record of a report whose proofs have been checked.
     ///
     /// # Errors
-    /// It names blocks that were never sent.
+    /// The record names blocks that were never sent.
     pub(crate) fn on_record(
         &mut self,
         state: &StreamState,
@@ -90,7 +91,7 @@ impl SendStream {
     ) -> Result<Listed, PeerMisbehaved> {
         self.advance(state.next_needed, shared);
         self.blocks_read = self.blocks_read.max(state.blocks_read);
-        // Nothing is left of what a KiB leaves out once all blocks are read.
+        // When all blocks are read, the bytes below a whole KiB are released, too.
         let is_all_read = self.blocks_read == self.next_id();
         let read_bytes = if is_all_read { self.held_bytes() } else { self.newly_read_bytes(state) };
         self.change_held(shared, |it| it.read_cost_bytes += read_bytes);
@@ -100,16 +101,16 @@ impl SendStream {
         Ok(listed)
     }
 
-    /// The newest report says nothing of the stream: if it has passed symbols by whose blocks nobody tells of, the peer is to be
-    /// asked at `at`.
+    /// Handles a report that does not name the stream: if it has passed symbols by without naming their blocks, the
+    /// peer is asked for a report at `at`.
     pub(crate) fn on_unnamed(&mut self, at: Time) {
         if self.ask_at.is_none() && self.blocks.iter().any(|block| block.is_open() && block.unreported > 0) {
             self.ask_at = Some(at);
         }
     }
 
-    /// The peer has decoded the whole stream, and says so apart from its reports: the next one takes what is unread of it off
-    /// the memory that it tells.
+    /// Handles an acknowledgement outside of reports that the peer has decoded the whole stream. The peer's next report
+    /// subtracts the stream's unread bytes from its memory; until then this side subtracts them.
     pub(crate) fn on_finished(&mut self, shared: &mut SendShared) {
         self.advance(self.next_id(), shared);
         let held_before = shared.peer_memory.held_bytes;
@@ -118,7 +119,7 @@ impl SendStream {
         shared.peer_memory.bytes = shared.peer_memory.bytes.saturating_sub(unread_bytes);
     }
 
-    /// Checks the proof of an acknowledgement of our FIN, if that names our `end`, or whichever it is.
+    /// Checks the proof in an acknowledgement of our FIN, if it names our `end` or no end.
     pub(crate) fn check_end(&self, end: Option<u32>, proof: u32) -> Result<(), PeerMisbehaved> {
         match self.end().filter(|&ours| end.is_none_or(|named| named == ours)) {
             Some(ours) => self.proofs.check_end(ours, proof),
@@ -126,7 +127,7 @@ impl SendStream {
         }
     }
 
-    /// All blocks before `cumulative` are acknowledged.
+    /// Acknowledges all blocks before `cumulative`.
     fn advance(&mut self, cumulative: u32, shared: &mut SendShared) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { break };
@@ -182,7 +183,7 @@ impl SendStream {
                     index = end;
                 }
                 Run::Empty(blocks) => {
-                    // The receiver ends its list with blocks it has heard nothing of, sent or not.
+                    // The receiver ends its list with blocks of which nothing has arrived, sent or not.
                     let end = (index + blocks as usize).min(self.blocks.len());
                     for i in index..end {
                         self.report_missing(i, None, (loss, shared), &mut listed);
@@ -213,7 +214,7 @@ impl SendStream {
         self.active.remove(self.first_id + index as u32);
     }
 
-    /// Block `index` lacks `missing` symbols, or all of them; unless it is acknowledged, `listed` counts it.
+    /// Records that block `index` lacks `missing` symbols; `None` means all. Adds an unacknowledged block to `listed`.
     fn report_missing(
         &mut self,
         index: usize,
@@ -234,7 +235,7 @@ impl SendStream {
             block.round += 1;
             self.active.insert(id);
         } else if block.target > 0 {
-            // Planned while the path lost more, the rest of the round would be sent in vain and delay later blocks.
+            // The round was planned at a higher loss. The surplus would be sent in vain and delay later blocks.
             let wanted = block.round_size(traffic, block.round - 1, loss, parts);
             block.target = block.target.min(wanted.saturating_sub(block.in_flight));
             if block.target == 0 {

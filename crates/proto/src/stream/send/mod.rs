@@ -1,9 +1,10 @@
-//! The sending half of a stream: what the application wrote, until the peer has it, by the `Adaptive` schedule
+//! The sending half of a stream: written data until the peer has it, sent by the `Adaptive` schedule
 //! (`spec/protocol.md` §5).
 //!
-//! Every datagram has a number, and reports name the highest number seen, so a block's symbols are either in flight or
-//! of known fate. When all of a block's symbols have met their fate and it still lacks some, another round of them is
-//! sent, oldest block first; otherwise new blocks; otherwise, with nothing left to send, proactive repair.
+//! Every datagram has a number, and reports name the highest number seen, so each symbol of a block is either in flight
+//! or of known fate. When the fate of all sent symbols of a block is known and the block still lacks some, another
+//! round of symbols is sent, oldest block first. Otherwise new blocks are sent. Proactive repair is sent when there is
+//! nothing else to send.
 
 pub(crate) mod active_blocks;
 pub(crate) mod block;
@@ -44,48 +45,50 @@ use crate::stream::send::shared::{SendShared, block_cost};
 use crate::stream::send::symbol::{CodeError, Reason, Symbol};
 use crate::stream::send::write_turns::WriteTurn;
 
-/// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
+/// Symbols per block of [`Traffic::LowLatency`] streams: enough for a web object, so that one repair margin covers all
+/// of it.
 const LOW_LATENCY_BLOCK_SYMBOLS: usize = 128;
 
-/// A block may take at most this share of a window, so that even a small window has several blocks under way.
+/// Least number of blocks in a window: a block takes at most a quarter, so that a small window also has several blocks
+/// in flight.
 const BLOCKS_PER_WINDOW_MIN: u64 = 4;
 
-/// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
+/// Rounds after which a block counts as a straggler, which gets proactive repair also while data wait for the window.
 const STRAGGLER_ROUNDS: u32 = 3;
 
-/// The session's state for a stream that is asked for a symbol.
+/// State of the session, for a stream that chooses a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendContext<'a> {
     pub(crate) now: Time,
     pub(crate) flight: &'a Flight,
     pub(crate) rtt: &'a RttEstimator,
-    /// Traffic that the session may send on credit.
+    /// Credit state of the session.
     pub(crate) spending: Spending,
 }
 
-/// Timers of a stream.
+/// Deadlines of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// A partial block is cut.
+    /// Time at which a partial block is cut.
     pub(crate) cut: Option<Time>,
-    /// The peer is asked for what it has.
+    /// Time at which the peer is asked for a report.
     pub(crate) ask: Option<Time>,
-    /// Its end is said, perhaps again.
+    /// Time at which the stream's end is announced, or announced again.
     pub(crate) end: Option<Time>,
 }
 
-/// Lists of its session in which a stream is once at the most.
+/// Membership of a stream in its session's lists. A stream is in each list once at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lists {
-    /// Those that wait for a time, and for which.
+    /// Streams with deadlines; the deadlines under which this stream is listed.
     pub(crate) timed: Due,
-    /// Those whose writer has more than it could write.
+    /// Streams whose application has more data than it could write.
     pub(crate) writers: bool,
-    /// Those that have blocks, by the oldest one's number ([`SendShared::oldest`]).
+    /// Streams with blocks, ordered by the number of the oldest block ([`SendShared::oldest`]).
     pub(crate) oldest: Option<u64>,
-    /// Those that wait for a report.
+    /// Streams that wait for a report.
     pub(crate) waiting: bool,
-    /// Those whose symbols the report at hand has passed by.
+    /// Streams with symbols that the current report has passed by.
     pub(crate) passed: bool,
 }
 
@@ -94,37 +97,38 @@ pub(crate) struct Lists {
 pub(crate) struct SendStream {
     id: StreamId,
     traffic: Traffic,
-    /// The application could not write all it had.
+    /// True if the application could not write all of its data.
     more_to_come: bool,
-    /// It is told once there is room.
+    /// True until the application is notified that there is room.
     write_blocked: bool,
-    /// Its turn to be written to, while the session's allowance is limited.
+    /// Turn for writing, while the session's write allowance is limited.
     write_turn: WriteTurn,
     source: Source,
     proofs: Proofs,
     repairs: Repairs,
-    /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
+    /// Open blocks, and acknowledged blocks behind an open one. The first block has id `first_id`.
     blocks: VecDeque<SendBlock>,
     first_id: u32,
-    /// Blocks whose round has symbols to send.
+    /// Blocks whose current round has symbols to send.
     active: ActiveBlocks,
     /// Bytes of unacknowledged blocks.
     open_bytes: u64,
-    /// Bytes in flow control of all blocks so far, and of those which the peer has read.
+    /// Bytes in flow control: sum over all blocks cut so far, and over the blocks that the peer has read.
     cut_cost_bytes: u64,
     read_cost_bytes: u64,
     blocks_read: u32,
-    /// Blocks before this index have all the proactive repair they need.
+    /// Blocks before this index have all the proactive repair that they need.
     proactive_from: usize,
-    /// A report has passed symbols by without telling of their blocks; unless one does until then, the peer is asked.
+    /// Time at which the peer is asked for a report. Set when a report has passed symbols by without naming their
+    /// blocks.
     ask_at: Option<Time>,
-    /// Its session's lists in which it is.
+    /// The session's lists that contain this stream.
     pub(crate) listed_in: Lists,
-    /// Source symbols of its acknowledged blocks.
+    /// Source symbols of the acknowledged blocks.
     acknowledged_symbols: u64,
     acknowledged_bytes: u64,
     acknowledged_blocks: u32,
-    /// The symbols sent for it: source symbols, and the others once there are any.
+    /// Symbols sent: source symbols, and other symbols once there are any.
     sent_source: u64,
     sent_others: Option<Box<SentSymbols>>,
     ending: Ending,
@@ -163,12 +167,12 @@ impl SendStream {
         }
     }
 
-    /// Cuts waiting data anew: the old cut was for another packet size, or for an expected symbol size and window.
+    /// Cuts waiting data anew, after a change of the packet size, the symbol size or the window.
     pub(crate) fn recut(&mut self, now: Time, flight: &Flight, shared: &SendShared) {
         self.source.recut(now, shared.packet_symbol_size(), self.block_bytes(flight, shared));
     }
 
-    /// Memory of blocks comes from where the session's does.
+    /// Uses the session's memory pool for blocks.
     pub(crate) fn take_from_shared(&mut self, shared: &SendShared) {
         self.source.take_from(shared.spare.clone());
     }
@@ -181,42 +185,42 @@ impl SendStream {
         self.source.is_shut_down()
     }
 
-    /// One past the stream's last block, once that is known.
+    /// Returns the id behind the stream's last block, once that is known.
     pub(crate) fn end(&self) -> Option<u32> {
         self.source.is_finished().then(|| self.next_id())
     }
 
-    /// True if data wait, nothing is under way which would be answered, and the window is closed.
+    /// Returns true if data wait, no block is in flight that a report could acknowledge, and the window is closed.
     pub(crate) fn is_stuck(&self, shared: &SendShared) -> bool {
         self.blocks.is_empty() && self.source.next_bytes() > 0 && !self.may_begin_block(shared) && !self.is_exhausted()
     }
 
-    /// True if data wait for ever because every block id has been used, and all blocks have been delivered.
+    /// Returns true if data will wait for ever: every block id has been used, and all blocks have been delivered.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
     }
 
-    /// True for the session's first stream, whose end is the session's.
+    /// Returns true for the session's first stream, whose end is the end of the session.
     fn is_first(&self) -> bool {
         self.id == StreamId::FIRST
     }
 
-    /// True if no block of it has been acknowledged or read; never for the first stream.
+    /// Returns true if no block has been acknowledged or read; always false for the first stream.
     pub(crate) fn is_unheard(&self) -> bool {
         self.first_id == 0 && !self.is_first()
     }
 
-    /// True if it was reset.
+    /// Returns true if the stream was reset.
     pub(crate) fn is_reset(&self) -> bool {
         self.ending.is_reset()
     }
 
-    /// Time to announce its end, or to repeat that.
+    /// Returns the time to announce the stream's end, or to repeat the announcement.
     pub(crate) fn ending_at(&self) -> Option<Time> {
         self.ending.due_at()
     }
 
-    /// Its direction's part of what the stream has done.
+    /// Returns the figures of the stream's sending direction.
     pub(crate) fn stats(&self) -> StreamStats {
         StreamStats {
             bytes_written: self.source.written_bytes(),
@@ -227,7 +231,7 @@ impl SendStream {
         }
     }
 
-    /// True if everything written so far has been acknowledged.
+    /// Returns true if everything written so far has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() == 0
     }
@@ -238,10 +242,10 @@ impl SendStream {
 
     // ---- sending ----
 
-    /// A symbol that a round still owes, or the first of a new block.
+    /// Returns a symbol of an unfinished round, or the first symbol of a new block.
     ///
     /// # Errors
-    /// A block was cut and cannot be coded: its bytes are lost.
+    /// A block was cut and cannot be coded; its bytes are lost.
     pub(crate) fn round_symbol(
         &mut self,
         shared: &mut SendShared,
@@ -255,18 +259,18 @@ impl SendStream {
         Ok(if has_begun { self.due_symbol(context) } else { None })
     }
 
-    /// Time at which a partial block is cut by itself.
+    /// Returns the time at which a partial block is cut by timeout.
     pub(crate) fn cut_at(&self, shared: &SendShared) -> Option<Time> {
-        // Exact enough: a wake-up for nothing is harmless.
+        // The test with one byte is precise enough: a needless wake-up is harmless.
         self.source.cut_at().filter(|_| self.window_is_open(1, shared))
     }
 
-    /// True if no block is under way.
+    /// Returns true if no block is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// True if data wait, or rounds are not sent.
+    /// Returns true if data wait, or rounds are unfinished.
     pub(crate) fn has_data_to_send(&self) -> bool {
         self.source.waiting_bytes() > 0 || self.active.iter().next().is_some()
     }
@@ -279,7 +283,7 @@ impl SendStream {
         })
     }
 
-    /// The next symbol of a block, unless the peer needs none of it.
+    /// Returns the next symbol of a block; `None` if the block is complete at the peer.
     fn symbol(&self, block: &SendBlock, id: u32, reason: Reason) -> Option<Symbol> {
         if !block.is_open() {
             return None;
@@ -294,17 +298,17 @@ impl SendStream {
         Some(Symbol { stream, block_id: id, esi, info, reason, fragment, symbol_size })
     }
 
-    /// Bytes in flow control of its blocks that the peer's application has not read.
+    /// Returns the bytes in flow control of the blocks that the peer's application has not read.
     fn held_bytes(&self) -> u64 {
         self.cut_cost_bytes - self.read_cost_bytes
     }
 
-    /// Bytes that it takes of the peer's memory besides its own place.
+    /// Returns the part of `held_bytes` that counts against the peer's shared memory, beyond the stream's own place.
     fn shared_held_bytes(held_bytes: u64, shared: &SendShared) -> u64 {
         held_bytes.saturating_sub(shared.own_place_bytes())
     }
 
-    /// True if the window has room for one more block, of `bytes` (\[window-1\]).
+    /// Returns true if the window has room for another block of `bytes` (\[window-1\]).
     pub(crate) fn window_is_open(&self, bytes: u64, shared: &SendShared) -> bool {
         let blocks = self.next_id() - self.blocks_read;
         if blocks >= shared.window_blocks.min(shared.peer_window_blocks) || self.next_id() == u32::MAX {
@@ -317,19 +321,19 @@ impl SendStream {
         after == before || shared.peer_memory.has_room(before, after - before)
     }
 
-    /// True if the next block, however small it is cut, fits.
+    /// Returns true if the next block fits into the window, possibly cut down to one symbol.
     pub(crate) fn may_begin_block(&self, shared: &SendShared) -> bool {
         let next = self.source.next_bytes();
         self.window_is_open(next as u64, shared) || (self.held_bytes() == 0 && self.window_is_open(1, shared))
     }
 
-    /// Cuts the next block from what the application wrote, if there is any and the window permits it.
+    /// Cuts the next block from the written data. Returns true on success, false without data or room in the window.
     fn open_block(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Result<bool, CodeError> {
         let Some(bytes) = self.source.next_block_bytes(context.now) else { return Ok(false) };
         let cut = if self.window_is_open(bytes as u64, shared) {
             self.source.take_block(context.now)
         } else if self.held_bytes() == 0 && self.window_is_open(1, shared) {
-            // Others hold what is shared: one symbol has a place of its own ([window-2]).
+            // Other streams hold the shared memory; the stream's own place takes one symbol ([window-2]).
             self.source.take_symbol(context.now)
         } else {
             None
@@ -347,7 +351,7 @@ impl SendStream {
         self.change_held(shared, |it| it.cut_cost_bytes += block_cost(data_bytes as u64));
         self.active.insert(self.next_id());
         if self.blocks.capacity() == 0 {
-            // Many streams never have more than one block under way.
+            // Many streams never have more than one block in flight.
             self.blocks.reserve_exact(1);
         }
         self.blocks.push_back(block);
@@ -359,14 +363,14 @@ impl SendStream {
         Ok(true)
     }
 
-    /// Changes what it holds of the peer's memory, and the session's sum with it.
+    /// Applies `change` to the held bytes, and updates the session's sum.
     fn change_held(&mut self, shared: &mut SendShared, change: impl FnOnce(&mut Self)) {
         shared.peer_memory.held_bytes -= Self::shared_held_bytes(self.held_bytes(), shared);
         change(self);
         shared.peer_memory.held_bytes += Self::shared_held_bytes(self.held_bytes(), shared);
     }
 
-    /// Source of the bytes of a block's symbols.
+    /// Creates the encoder of a block, with secrets in its rows.
     fn encoder(
         &mut self,
         shared: &mut SendShared,
@@ -379,9 +383,11 @@ impl SendStream {
         shared.codec.encoder(shared.kernel, coded, rows).map_err(|_| CodeError)
     }
 
-    /// With nothing else to send, makes it improbable that any open block needs another round trip.
+    /// Returns a proactive repair symbol, so that open blocks are unlikely to need another round trip. Called when
+    /// nothing else is to be sent.
     pub(crate) fn proactive_symbol(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Option<Symbol> {
-        // While data wait for window, or to be written, bulk traffic spends nothing on blocks whose turn may yet do.
+        // While data wait for the window or the application, bulk traffic repairs only stragglers: reports may still
+        // acknowledge the other blocks.
         let more = self.source.waiting_bytes() > 0 || self.more_to_come;
         let stragglers_only = more && self.traffic == Traffic::Bulk;
         let p = context.flight.loss().high();
@@ -397,13 +403,13 @@ impl SendStream {
         None
     }
 
-    /// A symbol of the oldest open block, to make the peer speak.
+    /// Returns a symbol of the oldest open block, as a probe that makes the peer report.
     pub(crate) fn probe_symbol(&self) -> Option<Symbol> {
         let (block, id) = self.blocks.iter().zip(self.first_id..).find(|(block, _)| block.is_open())?;
         self.symbol(block, id, Reason::Probe)
     }
 
-    /// `symbol` has been sent, while p̂ high was `loss`.
+    /// Records that `symbol` has been sent; `loss` is p̂ high at that time.
     pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, loss: f64, shared: &mut SendShared) {
         let index = (symbol.block_id - self.first_id) as usize;
         let Some(block) = self.blocks.get_mut(index) else { return };
@@ -423,7 +429,7 @@ impl SendStream {
             Reason::Proactive => {}
             Reason::Probe => self.ask_at = None,
         }
-        // Nearly all are source symbols.
+        // Nearly all symbols are source symbols, so the other counters are allocated on demand.
         if symbol.counts_as_source() {
             shared.counters.sent.source += 1;
             self.sent_source += 1;
@@ -433,28 +439,28 @@ impl SendStream {
         }
     }
 
-    /// Writes the symbol's payload; `out` has room for it, and no more.
+    /// Writes the symbol's payload. `out` has exactly the payload's length.
     ///
     /// # Errors
-    /// The symbol is none of an open block's.
+    /// The symbol belongs to no open block.
     pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> Result<(), CodeError> {
         let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
         let block = self.blocks.get(index).ok_or(CodeError)?;
         match &block.encoder {
             Some(encoder) if symbol.esi < block.k() => encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError),
             Some(encoder) => self.repairs.write(encoder, symbol, block.target, out),
-            // By a codec which carries no bytes there are none to write.
+            // A codec of virtual bytes has no payload to write.
             None if out.is_empty() => Ok(()),
             None => Err(CodeError),
         }
     }
 
-    /// Traffic that a round is planned for: surplus that saves round trips is left out while credit is short.
+    /// Returns the traffic kind for which rounds are planned: bulk while credit is short, which avoids surplus symbols.
     fn round_traffic(&self, shared: &SendShared) -> Traffic {
         if shared.is_thrifty { Traffic::Bulk } else { self.traffic }
     }
 
-    /// True if the peer still needs symbols of the block.
+    /// Returns true if the peer still needs symbols of the block.
     pub(crate) fn is_open(&self, block_id: u32) -> bool {
         self.get(block_id).is_some_and(SendBlock::is_open)
     }
@@ -463,9 +469,10 @@ impl SendStream {
         self.blocks.get(id.checked_sub(self.first_id)? as usize)
     }
 
-    // ---- what it knows ----
+    // ---- state ----
 
-    /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
+    /// Returns the number of symbols that the oldest open block may take on credit ([credit-2]), and their size in
+    /// bytes. 0 without an open block.
     pub(crate) fn oldest_block_symbols(&self, loss: &LossEstimator) -> (u64, u64) {
         self.blocks.front().filter(|block| block.is_open()).map_or((0, 0), |block| {
             let symbols = plan::symbols_per_block_max(block.k(), loss.high());
@@ -477,12 +484,13 @@ impl SendStream {
         self.blocks.iter().filter(|block| block.is_open()).count()
     }
 
-    /// Number of the session's blocks begun before the oldest open one; `None` without one.
+    /// Returns the session-wide number of the oldest block; `None` without blocks.
     pub(crate) fn oldest_begun(&self) -> Option<u64> {
         self.blocks.front().map(|block| block.begun)
     }
 
-    /// Its oldest block may be another one. That of the first stream is not listed: most sessions have no other.
+    /// Updates the stream's entry in the session's list of oldest blocks. The first stream is not listed: most sessions
+    /// have no other stream.
     fn list_oldest(&mut self, shared: &mut SendShared) {
         let oldest = self.oldest_begun();
         if self.is_first() || self.listed_in.oldest == oldest {
@@ -496,25 +504,25 @@ impl SendStream {
         }
     }
 
-    /// Times at which its timers are due.
+    /// Returns the deadlines of the stream.
     pub(crate) fn due(&self, shared: &SendShared) -> Due {
-        // A flushed block, due at `Time::ZERO`, waits only for its turn, not for a timer.
+        // A flushed block, due at `Time::ZERO`, waits only for the stream's turn, not for a timer.
         let cut = self.cut_at(shared).filter(|&at| at > Time::ZERO);
         Due { cut, ask: self.ask_at, end: self.ending_at() }
     }
 
-    /// Time to ask the peer which symbols it has.
+    /// Returns the time at which the peer is asked for a report.
     pub(crate) fn ask_at(&self) -> Option<Time> {
         self.ask_at
     }
 
-    /// Bytes which the application wrote and the peer has not acknowledged.
+    /// Returns the written bytes that the peer has not acknowledged.
     fn buffered_bytes(&self) -> u64 {
         self.open_bytes + self.source.waiting_bytes()
     }
 }
 
-/// True if `block` has had all symbols that any path could require, and its one for this round trip.
+/// Returns true if `block` is above its symbol ceiling and has had its one symbol for this round trip.
 fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
     block.is_capped()
         && context.now.since(block.last_sent) < context.rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
@@ -522,7 +530,7 @@ fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
 
 #[cfg(test)]
 impl SendStream {
-    /// As if all blocks before had been acknowledged.
+    /// Sets the state as if all blocks before `first_id` had been acknowledged.
     pub(crate) fn start_at(&mut self, first_id: u32) {
         (self.first_id, self.blocks_read) = (first_id, first_id);
     }

@@ -1,26 +1,28 @@
-//! A symbol which is longer than packets are now, and leaves in parts: its block was cut when they were longer (\[size-5\]).
+//! A symbol that is longer than current packets and is sent in parts: its block was cut for longer packets
+//! (\[size-5\]).
 
 use dfcp_wire::{FRAGMENTS_MAX, Fragment};
 
 use crate::stream::send::symbol::{CodeError, Symbol};
 
-/// Number of parts of a symbol of `symbol_bytes`, each of at most `payload_bytes_max`.
+/// Returns the number of parts of a symbol of `symbol_bytes`, with at most `payload_bytes_max` per part.
 pub(crate) fn count(symbol_bytes: usize, payload_bytes_max: usize) -> u8 {
     (symbol_bytes.div_ceil(payload_bytes_max.max(1)) as u8).clamp(1, FRAGMENTS_MAX)
 }
 
-/// The share of symbols that is lost where a share `loss` of datagrams is and each symbol is in `parts` of them.
+/// Returns the loss rate of symbols if each symbol is sent in `parts` datagrams and datagrams have the loss rate
+/// `loss`.
 pub(crate) fn symbol_loss(loss: f64, parts: u8) -> f64 {
     if parts == 1 { loss } else { 1.0 - (1.0 - loss).powi(parts.into()) }
 }
 
-/// A symbol of which some parts have been sent. The others are sent before anything else.
+/// A symbol of which some parts have been sent. The other parts are sent before anything else.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) whole: Symbol,
     count: u8,
     next: u8,
-    /// The symbol, once the first part is written.
+    /// Bytes of the symbol, filled when the first part is written.
     bytes: Vec<u8>,
 }
 
@@ -29,23 +31,23 @@ impl Parts {
         Self { whole, count, next: 0, bytes: Vec::new() }
     }
 
-    /// The part to be sent next.
+    /// Returns the part to send next.
     pub(crate) fn next(&self) -> Option<Symbol> {
         let fragment = Fragment::new(self.next, self.count)?;
         let symbol_size = fragment.range(self.whole.symbol_size).len();
         Some(Symbol { fragment, symbol_size, ..self.whole })
     }
 
-    /// It has been sent; whether it was the last.
+    /// Records that a part has been sent. Returns true if it was the last one.
     pub(crate) fn on_sent(&mut self) -> bool {
         self.next += 1;
         self.next == self.count
     }
 
-    /// Writes the next part; `encode` writes the symbol, of which packets carry `whole_bytes`.
+    /// Writes the next part to `out`. `encode` writes the whole symbol, of which packets carry `whole_bytes`.
     ///
     /// # Errors
-    /// Those of `encode`, or `out` has not the length of the part.
+    /// An error of `encode`, or `out` does not have the length of the part.
     pub(crate) fn write(
         &mut self,
         whole_bytes: usize,

@@ -1,19 +1,21 @@
 //! Number of symbols to send: the arithmetic of the `Adaptive` schedule (`spec/protocol.md`, "Adaptive").
 //!
-//! A block which lacks `d` symbols on a path that loses a share `p` needs about `d/(1−p)` more. Sending exactly that
-//! overshoots half of the time, and what overshoots is waste; sending a little less costs another round for some blocks,
-//! which is free as long as the window spans the rounds. Hence a first rounds' margin of `c` standard deviations.
+//! A block that lacks `d` symbols on a path with loss `p` needs about `d/(1−p)` more symbols. Sending exactly that
+//! number overshoots half of the time, and the surplus is wasted. Sending a little less costs another round for some
+//! blocks, which is free as long as the window spans the rounds. The first rounds are therefore reduced by `c` standard
+//! deviations.
 
 use crate::config::Traffic;
 use crate::limits::{LOSS_BELIEVED_MAX, ROUND_LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 
-/// The chance that a block fails to decode which proactive repair aims for.
+/// Target of proactive repair: probability that a block still fails to decode.
 const PROACTIVE_FAILURE_MAX: f64 = 1e-6;
 
-/// The chance that a set of exactly K symbols does not decode: a random matrix over GF(256) is singular.
+/// Probability that exactly K symbols do not decode: a random matrix over GF(256) is singular.
 const SINGULAR: f64 = 1.0 / 255.0;
 
-/// The margin `c` in standard deviations for the given round (0 is a block's first).
+/// Returns the reduction `c` in standard deviations for `round` (0 is a block's first round). A negative `c` adds
+/// symbols.
 pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
     match (traffic, round) {
         (Traffic::Bulk, 0 | 1) => 1.0,
@@ -23,7 +25,8 @@ pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
     }
 }
 
-/// Symbols to send for a deficit of `missing` symbols at loss `p`: `max(1, round((d − c·√(d·p))/(1−p)))`.
+/// Returns the number of symbols to send for `missing` symbols at loss `p`: `max(1, round((d − c·√(d·p))/(1−p)))`, with
+/// `d` = `missing`.
 pub(crate) fn round_size(missing: u32, p: f64, c: f64) -> u32 {
     let p = p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX);
     let d = f64::from(missing);
@@ -31,19 +34,19 @@ pub(crate) fn round_size(missing: u32, p: f64, c: f64) -> u32 {
     (n as u32).max(1)
 }
 
-/// Expected arrivals per symbol sent, for the ceiling on a block's symbols.
+/// Returns the expected arrivals per symbol sent, for the ceiling on a block's symbols.
 pub(crate) fn expected_arrival(p: f64) -> f64 {
     1.0 - p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX)
 }
 
-/// Symbols that a block of `k` symbols may take on credit ([credit-2]), and the most that proactive repair wants in flight for
-/// as many missing ones.
+/// Returns the number of symbols that a block of `k` symbols may take on credit ([credit-2]). With `k` missing symbols,
+/// also the bound of proactive repair in flight.
 pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
     (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
 }
 
-/// The fewest symbols which must be in flight so that a block lacking `missing` decodes with probability ≥ 1 − 10⁻⁶
-/// (\[plan-4\]).
+/// Returns the least number of symbols in flight with which a block lacking `missing` symbols decodes with probability
+/// ≥ 1 − 10⁻⁶ (\[plan-4\]).
 pub(crate) fn proactive_in_flight(missing: u32, p: f64) -> u32 {
     let p = believed(p);
     let (mut low, mut high) = (missing, symbols_per_block_max(missing, p).max(missing + 24));
@@ -58,13 +61,14 @@ pub(crate) fn proactive_in_flight(missing: u32, p: f64) -> u32 {
     low
 }
 
-/// The probability that fewer than `missing` innovative symbols arrive of `in_flight`, each lost with probability `p`.
+/// Returns the probability that fewer than `missing` innovative symbols arrive of `in_flight`, each lost with
+/// probability `p`.
 fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
     if p <= 0.0 {
         return if in_flight < missing { 1.0 } else { 0.0 };
     }
     let (n, q) = (f64::from(in_flight), 1.0 - p);
-    // P(X = 0) = pⁿ underflows for long blocks, so the sum runs over logarithms.
+    // P(X = 0) = pⁿ underflows for long blocks, so the loop computes with logarithms.
     let mut log_term = n * p.ln();
     let mut sum = 0.0;
     for i in 0..=in_flight.min(missing + 1) {
@@ -79,9 +83,10 @@ fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
     sum
 }
 
-/// Symbols per block for bulk data: short blocks while losses are rare, for a small memory; long ones as the losses
-/// grow, because the overshoot is a share of √K (\[stream-5\]). Longer ones, too, where a window of `window_blocks` short ones would hold
-/// little more than the `in_flight` datagrams: the slowest block of a window takes many round trips.
+/// Returns the symbols per block for bulk data. Blocks are short while losses are rare, to save memory, and longer at
+/// higher loss, because the relative overshoot falls with 1/√K (\[stream-5\]). Blocks are also longer if a window of
+/// `window_blocks` short blocks holds little more than `in_flight` datagrams: the slowest block of a window takes many
+/// round trips.
 pub(crate) fn bulk_block_symbols(p: f64, window_blocks: u32, in_flight: usize) -> usize {
     let by_loss = match p {
         p if p < 0.15 => 45,
@@ -93,7 +98,7 @@ pub(crate) fn bulk_block_symbols(p: f64, window_blocks: u32, in_flight: usize) -
     [45, 128].into_iter().find(is_long).unwrap_or(256)
 }
 
-/// A window should hold what is in flight this often.
+/// Least capacity of a window, as a multiple of the data in flight.
 const WINDOW_FLIGHTS: usize = 16;
 
 fn believed(p: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! The sender's side of proofs of decoding (`spec/protocol.md` §6.1): the secrets, and what reports must say.
+//! The sender's side of proofs of decoding (`spec/protocol.md` §6.1): secrets, and checks of reports.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
 use crate::random::SeekableRng;
 
-/// Generator of the secrets of all blocks of a session, of every stream: none is drawn twice, or one decoded stream would
-/// prove others.
+/// Generator of the secrets for all blocks and streams of a session. No secret is drawn twice, or one decoded stream
+/// would prove others.
 pub(crate) struct Secrets(SeekableRng<ChaCha8Rng>);
 
 impl Secrets {
-    /// From a `seed` which nobody else must know and no other session use (\[proof-4\]).
+    /// Creates a generator from a secret `seed` that no other session uses (\[proof-4\]).
     pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self(SeekableRng::new(seed))
     }
 
-    /// The next one.
+    /// Draws the next secret.
     pub(crate) fn draw(&mut self) -> u32 {
         self.0.with(|secrets| secrets.next_u32())
     }
@@ -33,13 +33,13 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Remembers the proof of each of a stream's blocks until all before it are acknowledged, too: 4 bytes per block of the
-/// window, and one XOR over everything before it. Without proofs it remembers nothing and believes all.
+/// Proofs of a stream's blocks, each kept until all blocks before it are acknowledged, too: 4 bytes per block of the
+/// window, and one XOR over everything before the window. Without proofs nothing is stored, and every check succeeds.
 pub(crate) struct Proofs {
     are_on: bool,
     /// XOR of the proofs of the blocks before the window.
     acknowledged: u32,
-    /// Those of the blocks in the window, oldest first.
+    /// Proofs of the blocks in the window, oldest first.
     window: VecDeque<u32>,
 }
 
@@ -52,7 +52,7 @@ impl Proofs {
         self.are_on
     }
 
-    /// Puts secrets into the `rows` of the block which is cut next.
+    /// Writes secrets into the `rows` of the block that is cut next.
     pub(crate) fn seal(&mut self, secrets: Option<&mut Secrets>, layout: Layout, rows: &mut [u8]) {
         if let Some(Secrets(secrets)) = secrets {
             let proof = secrets.with(|secrets| layout.fill(rows, || secrets.next_u32()));
@@ -60,16 +60,16 @@ impl Proofs {
         }
     }
 
-    /// The oldest block of the window has left it.
+    /// Moves the oldest block of the window out of it.
     pub(crate) fn advance(&mut self) {
         self.acknowledged ^= self.window.pop_front().unwrap_or_default();
     }
 
-    /// Checks that a stream's record proves that `blocks` of the window, from its `first_id` on, and the complete ones in the
-    /// list behind them have been decoded.
+    /// Checks that a stream's record proves the decoding of the first `blocks` blocks of the window, which starts at
+    /// `first_id`, and of the complete blocks in the list behind them.
     ///
     /// # Errors
-    /// [`PeerMisbehaved::WrongProof`] if it does not.
+    /// [`PeerMisbehaved::WrongProof`] if a proof is wrong.
     pub(crate) fn check_report(
         &self,
         first_id: u32,
@@ -80,7 +80,7 @@ impl Proofs {
         if !self.are_on() {
             return Ok(());
         }
-        // A count names one past the last block, and what is named may lie outside the window.
+        // `end` is one past the last named block, and may lie outside the window.
         let wrong = |end: usize| {
             let last = (first_id as usize).saturating_add(end).saturating_sub(1);
             PeerMisbehaved::WrongProof { block_id: u32::try_from(last).unwrap_or(u32::MAX) }
@@ -104,17 +104,17 @@ impl Proofs {
         if state.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
     }
 
-    /// Checks that `proof` proves that every block before `end`, one past the last of the window, has been decoded
-    /// (\[proof-6\]).
+    /// Checks that `proof` proves the decoding of every block before `end`, which is one past the last block of the
+    /// window (\[proof-6\]).
     ///
     /// # Errors
-    /// [`PeerMisbehaved::WrongProof`] if it does not.
+    /// [`PeerMisbehaved::WrongProof`] if the proof is wrong.
     pub(crate) fn check_end(&self, end: u32, proof: u32) -> Result<(), PeerMisbehaved> {
         let right = !self.are_on() || proof == self.acknowledged ^ self.xor(0, self.window.len());
         if right { Ok(()) } else { Err(PeerMisbehaved::WrongProof { block_id: end.saturating_sub(1) }) }
     }
 
-    /// XOR of the proofs of `count` blocks of the window; those which were never sent have none.
+    /// Returns the XOR of the proofs of `count` blocks of the window. Blocks that were never sent have no proof.
     fn xor(&self, from: usize, count: usize) -> u32 {
         self.window.iter().skip(from).take(count).fold(0, |xor, proof| xor ^ proof)
     }
@@ -122,7 +122,7 @@ impl Proofs {
 
 impl fmt::Debug for Proofs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Neither the generator nor the proofs, which are as good as secrets.
+        // Omits the generator and the proofs, which are as confidential as secrets.
         f.debug_struct("Proofs").field("on", &self.are_on()).field("blocks", &self.window.len()).finish_non_exhaustive()
     }
 }

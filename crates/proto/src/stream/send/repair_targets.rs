@@ -1,13 +1,13 @@
-//! Cache of the symbols that proactive repair wants in flight: each number is a sum over a binomial distribution, and
-//! a report can ask for thousands.
+//! Cache of the targets of proactive repair. Each target is a sum over a binomial distribution, and a report can
+//! require thousands of them.
 
 use crate::limits::SYMBOLS_PER_BLOCK_MAX;
 use crate::stream::send::plan;
 
-/// Steps of p̂ between which the targets are computed anew.
+/// Number of steps of p̂ between 0 and 1. The cache is cleared when p̂ moves to another step.
 const LOSS_STEPS: f64 = 512.0;
 
-/// The targets for one value of p̂, by the number of symbols missing, as far as any was asked for; 0 is not known yet.
+/// Targets for one value of p̂, by the number of missing symbols. 0 means not computed yet.
 #[derive(Debug, Default)]
 pub(crate) struct RepairTargets {
     step: u32,
@@ -15,7 +15,7 @@ pub(crate) struct RepairTargets {
 }
 
 impl RepairTargets {
-    /// See [`plan::proactive_in_flight`]; `p` is rounded up.
+    /// Returns [`plan::proactive_in_flight`] with `p` rounded up to the next step.
     pub(crate) fn get(&mut self, missing: u32, p: f64) -> u32 {
         let step = (p * LOSS_STEPS).ceil() as u32;
         if step != self.step {

@@ -19,32 +19,33 @@ use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::write_turns::{WriteAllowance, WriteTurns};
 use crate::stream::window::GrowingWindow;
 
-/// A stream leaves to the others at least a seventh of what it holds: one alone takes seven eighths of
-/// all that there is, and stalled ones never take all.
+/// Divisor of [`share`]: each stream leaves at least a seventh of its own holdings free. One stream alone takes seven
+/// eighths of the total, and stalled streams never take all of it.
 const SHARE_PARTS: u64 = 8;
 
-/// Bytes of a block of `length_bytes` in flow control.
+/// Returns the charge for a block of `length_bytes` in flow control, bytes.
 pub(crate) fn block_cost(length_bytes: u64) -> u64 {
     length_bytes.max(limits::BLOCK_COUNT_BYTES_MIN)
 }
 
-/// Bytes that a stream may hold without taking any of the shared memory: one symbol, and the rest that a report in whole KiB cuts
-/// off. Without that rest, a stream of which all was read might seem to hold too much to send a symbol.
+/// Bytes that a stream may hold without using shared memory: one symbol, and the remainder that reports in whole KiB
+/// cut off. Without this remainder, a wholly read stream might appear to hold too much to send a symbol.
 pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
     block_cost(symbol_size as u64) + KIB_BYTES - 1
 }
 
-/// Bytes more that a stream may take which has `own` of the shared memory, with `free` of it left (\[window-7\]).
+/// Returns how many more bytes a stream may take if it holds `own` bytes of the shared memory and `free` bytes are left
+/// (\[window-7\]).
 pub(crate) fn share(free: u64, own: u64) -> u64 {
     (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
 }
 
-/// The memory which the peer lends to all streams together ([window-1]).
+/// Memory that the peer advertises for all streams together ([window-1]).
 #[derive(Debug)]
 pub(crate) struct PeerMemory {
-    /// Memory in the newest report, bytes.
+    /// Memory according to the newest report, bytes.
     pub(crate) bytes: u64,
-    /// Bytes that the streams hold of it, each less its own place.
+    /// Bytes held by the streams, without each stream's own place.
     pub(crate) held_bytes: u64,
 }
 
@@ -53,27 +54,27 @@ impl PeerMemory {
         self.bytes.saturating_sub(self.held_bytes)
     }
 
-    /// True if a stream which holds `own` of it may hold `more`.
+    /// Returns true if a stream that holds `own` bytes may take `more` bytes.
     pub(crate) fn has_room(&self, own: u64, more: u64) -> bool {
         more <= share(self.free_bytes(), own)
     }
 }
 
-/// Unit of memory in reports.
+/// Unit of memory in reports, bytes.
 pub(crate) const KIB_BYTES: u64 = 1024;
 
-/// State that all streams of a session share when they send.
+/// Sending state that all streams of a session share.
 #[derive(Debug)]
 pub(crate) struct SendShared {
     pub(crate) kernel: Kernel,
     pub(crate) codec: &'static dyn Codec,
     pub(crate) secrets: Option<Secrets>,
     pub(crate) spare: SpareBlocks,
-    /// The connection's symbol size z: the most bytes of data in a symbol.
+    /// Symbol size z of the connection: the largest number of data bytes in a symbol.
     pub(crate) symbol_size: u16,
-    /// The same of blocks that are cut now: what packets have room for.
+    /// Data bytes per symbol of blocks cut now: as many as packets of the current size carry.
     packet_symbol_size: u16,
-    /// The same in packets of the base size.
+    /// Data bytes per symbol in packets of the base size.
     base_symbol_size: u16,
     pub(crate) window_blocks: u32,
     pub(crate) peer_window_blocks: u32,
@@ -84,29 +85,29 @@ pub(crate) struct SendShared {
     pub(crate) send_buffering: SendBuffering,
     pub(crate) allowance: WriteAllowance,
     pub(crate) write_turns: WriteTurns,
-    /// Streams with data that wait or are under way.
+    /// Number of streams with unsent or unacknowledged data.
     pub(crate) busy_streams: u64,
-    /// Blocks of all of them from the oldest that is not acknowledged on.
+    /// Number of blocks of all streams, counted in each stream from its oldest unacknowledged block.
     pub(crate) blocks_open: usize,
-    /// Streams with blocks besides the first one, by the number of their oldest block.
+    /// Streams with blocks, except the first stream, ordered by the number of their oldest block.
     pub(crate) oldest: BTreeSet<(u64, StreamId)>,
-    /// Blocks begun by all of them.
+    /// Number of blocks begun by all streams.
     pub(crate) blocks_begun: u64,
-    /// Half of the credit, or more, is used up.
+    /// True if half of the credit, or more, is used up.
     pub(crate) is_thrifty: bool,
-    /// Symbols which can have served unacknowledged blocks, all together
+    /// Symbols sent that may have been useful to the peer for unacknowledged blocks, over all streams
     /// ([`SendBlock::served_max`](crate::stream::send::block::SendBlock::served_max)).
     pub(crate) served_max: u64,
-    /// Symbols of streams that were reset which served although their blocks were not acknowledged.
+    /// Symbols of reset streams that were useful for unacknowledged blocks, according to the peer.
     pub(crate) reset_symbols: u64,
-    /// Symbols of streams that ended without a proof, which may have served.
+    /// Symbols that may have been useful for streams that ended without a proof.
     pub(crate) unproven_max: u64,
     pub(crate) repair_targets: RepairTargets,
     pub(crate) counters: SendCounters,
 }
 
 impl SendShared {
-    /// Asks for proofs of decoding if it gets a secret for them.
+    /// Creates the state. With a seed in `proofs`, blocks carry secrets and acknowledgements need proofs of decoding.
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
         let secrets = proofs.map(Secrets::new);
         Self {
@@ -138,7 +139,7 @@ impl SendShared {
         }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
+    /// Applies the peer's parameters after the handshake: symbols of `symbol_size`, and the given window.
     pub(crate) fn establish(&mut self, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
         self.symbol_size = self.symbol_size.min(symbol_size);
         self.set_packet_symbol_size(usize::MAX);
@@ -146,46 +147,47 @@ impl SendShared {
         self.peer_memory.bytes = window_bytes;
     }
 
-    /// Number of parts into which an encoding symbol of `symbol_bytes` must be cut now.
+    /// Returns the number of parts into which an encoding symbol of `symbol_bytes` must be cut now.
     pub(crate) fn parts_of(&self, symbol_bytes: usize) -> u8 {
         let secret_bytes = if self.secrets.is_some() { proof::SECRET_BYTES } else { 0 };
         parts::count(symbol_bytes, self.packet_symbol_size() + secret_bytes)
     }
 
-    /// Bytes of data in a symbol of a block that is cut now.
+    /// Returns the data bytes per symbol of a block that is cut now.
     pub(crate) fn packet_symbol_size(&self) -> usize {
         self.packet_symbol_size.into()
     }
 
-    /// Packets have room for symbols of `bytes`, secrets excluded.
+    /// Sets the data bytes per symbol, secrets excluded, that packets have room for.
     pub(crate) fn set_packet_symbol_size(&mut self, bytes: usize) {
         self.packet_symbol_size = bytes.min(self.symbol_size.into()) as u16;
     }
 
-    /// The least packets, which every path carries, have room for the present symbols.
+    /// Records the current symbol size as that of the base packets, which every path carries.
     pub(crate) fn set_base(&mut self) {
         self.base_symbol_size = self.packet_symbol_size;
     }
 
-    /// True if packets with symbols of `bytes` of data are above the base size, or full while all have the base size: their fate shows the
-    /// size that the path carries (\[size-6\], \[size-9\]).
+    /// Returns true if a packet with `bytes` of data shows by its fate which size the path carries: it is larger than
+    /// base packets, or a full packet while all packets have the base size (\[size-6\], \[size-9\]).
     pub(crate) fn is_telling(&self, bytes: usize) -> bool {
         let base: usize = self.base_symbol_size.into();
         let are_all_base = self.packet_symbol_size <= self.base_symbol_size;
         bytes > base || are_all_base && bytes + usize::from(NEARLY_FULL_BYTES) >= base
     }
 
-    /// The newest report tells how much of the peer's memory is ours.
+    /// Takes the peer's memory from its newest report.
     pub(crate) fn on_report(&mut self, report: &Report) {
         self.peer_memory.bytes = u64::from(report.memory_kib) * KIB_BYTES;
     }
 
-    /// Each stream's own place in the peer's memory: one symbol, which the others' blocks cannot take ([window-2]).
+    /// Returns a stream's own place in the peer's memory, bytes: one symbol, unavailable to blocks of other streams
+    /// ([window-2]).
     pub(crate) fn own_place_bytes(&self) -> u64 {
         own_place_bytes(self.symbol_size.into())
     }
 
-    /// Bytes of the send buffer which a stream that has `own` in it may fill.
+    /// Returns the bytes of the send buffer that a stream may still fill if it has `own` bytes in it.
     pub(crate) fn buffer_room(&self, own: u64) -> u64 {
         share(self.buffer.bytes().saturating_sub(self.buffered_bytes), own)
     }
@@ -205,8 +207,8 @@ mod tests {
     }
 
     proptest! {
-        /// However many take as much as they may, and in whatever order: there is always something left for a newcomer, until
-        /// so little is left that its eighth is less than a byte.
+        /// For any number and order of takers something is left for a newcomer, until an eighth of the rest is less
+        /// than a byte.
         #[test]
         fn nobody_takes_all(size in 0_u64..1 << 40, takers in proptest::collection::vec(1_u64..=8, 0..40)) {
             let mut free = size;

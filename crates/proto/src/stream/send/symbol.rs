@@ -1,13 +1,13 @@
-//! A modern data segment which is to be sent, and why.
+//! A modern data segment to be sent, and its reason.
 
 use dfcp_wire::{BlockInfo, Fragment, StreamId};
 
-/// A block cannot be coded, or has no such symbol: a fault of this program.
+/// Error: a block cannot be coded, or has no such symbol. This is a fault of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a block cannot be coded")]
 pub(crate) struct CodeError;
 
-/// Why a symbol is sent.
+/// Reason for which a symbol is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Round,
@@ -15,7 +15,7 @@ pub(crate) enum Reason {
     Probe,
 }
 
-/// A data segment which is to be sent now.
+/// A data segment to be sent now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
     pub(crate) stream: StreamId,
@@ -23,14 +23,14 @@ pub(crate) struct Symbol {
     pub(crate) esi: u32,
     pub(crate) info: BlockInfo,
     pub(crate) reason: Reason,
-    /// Part of the encoding symbol that it is.
+    /// Part of the encoding symbol in this segment.
     pub(crate) fragment: Fragment,
-    /// Bytes of the part, secret included.
+    /// Size of the part, bytes, secret included.
     pub(crate) symbol_size: usize,
 }
 
 impl Symbol {
-    /// True if it counts as a source symbol: the first time that it is sent.
+    /// Returns true if this is the first transmission of a source symbol.
     pub(crate) fn counts_as_source(&self) -> bool {
         self.reason == Reason::Round && self.esi < u32::from(self.info.k)
     }

@@ -1,42 +1,42 @@
-//! Bound of what the application may write, so that connections which are driven together take turns, and the choice of the session's
-//! streams that may be written to while it is a few bytes ([`WriteAllowance::Bytes`]).
+//! Limit on writes by the application, for connections that are driven together and take turns, and the choice of the
+//! stream that may write while the session's allowance is limited ([`WriteAllowance::Bytes`]).
 //!
-//! An allowance is a few blocks for all streams together, and the application that writes first takes all of it. Applications come in
-//! the same order each time: without rounds the first stream would get everything. So a stream which has been written to in this round
-//! gives way as long as another waits which has not. One stream at a time gets blocks that are full, instead of all of them parts of
-//! blocks.
+//! An allowance is a few blocks for all streams together, and the application that writes first would take all of it.
+//! Applications run in the same order each time, so without rounds the first stream would get everything. A stream that
+//! was written to in this round therefore gives way while another stream waits that was not. One stream at a time gets
+//! full blocks, instead of all streams parts of blocks.
 
 use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::StreamId;
 
-/// An application which was told that it may write, and does not for this long, is waited for no longer.
+/// Time after which a notified application that does not write is no longer waited for.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
 
 /// Bytes that the application may still write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteAllowance {
-    /// As much as there is room for.
+    /// No limit except the available room.
     #[default]
     Any,
-    /// This many bytes, and what is then missing of a block.
+    /// This many bytes, and the bytes that then complete a block.
     Bytes(u64),
 }
 
-/// State that all streams of a session share.
+/// State of the write turns that all streams of a session share.
 #[derive(Debug)]
 pub(crate) struct WriteTurns {
     round: u64,
-    /// Streams which wait, and have not been written to in this round.
+    /// Number of streams that wait and were not written to in this round.
     waiting: usize,
-    /// The stream which was written to last. It goes on until the allowance is used up.
+    /// Stream that was written to last. It continues until the allowance is used up.
     writing: Option<StreamId>,
-    /// Since when a stream has given way to those which wait, none of which has been written to.
+    /// Time since which a stream has given way to waiting streams, none of which was written to.
     gave_way_at: Option<Time>,
 }
 
-/// State of one stream: the rounds in which it was written to, and in which it is counted as waiting.
+/// Turn of one stream: the rounds in which it was last written to, and in which it counts as waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriteTurn {
     written_in: u64,
@@ -45,27 +45,27 @@ pub(crate) struct WriteTurn {
 
 impl Default for WriteTurns {
     fn default() -> Self {
-        // A stream's first round is one in which it has not been written to.
+        // A new stream has `written_in` = 0, so in round 1 it counts as not written to.
         Self { round: 1, waiting: 0, writing: None, gave_way_at: None }
     }
 }
 
 impl WriteTurns {
-    /// True if the stream must leave the allowance to others.
+    /// Returns true if the stream must leave the allowance to other streams.
     pub(crate) fn gives_way(&mut self, now: Time, id: StreamId, turn: WriteTurn) -> bool {
         if turn.written_in != self.round || self.writing == Some(id) || self.waiting == 0 {
             return false;
         }
         let since = *self.gave_way_at.get_or_insert(now);
         if now.since(since) >= ABSENT_AFTER {
-            // The applications of those which wait do not come.
+            // The applications of the waiting streams are absent.
             self.begin_round();
             return false;
         }
         true
     }
 
-    /// Some of the allowance has gone to the stream, or the rest of it.
+    /// Records a write to the stream. `is_used_up`: the write took the rest of the allowance.
     pub(crate) fn on_written(&mut self, id: StreamId, turn: &mut WriteTurn, is_used_up: bool) {
         self.leave(turn);
         if turn.written_in == self.round && self.writing != Some(id) {
@@ -76,7 +76,7 @@ impl WriteTurns {
         self.gave_way_at = None;
     }
 
-    /// The stream's application would write more, and it is not the windows that hold it up.
+    /// Records that the allowance, not the windows, prevents the stream's application from writing more.
     pub(crate) fn on_held_up(&mut self, turn: &mut WriteTurn) {
         if turn.written_in != self.round && turn.waits_in != self.round {
             turn.waits_in = self.round;
@@ -84,7 +84,7 @@ impl WriteTurns {
         }
     }
 
-    /// The stream does not wait any more.
+    /// Records that the stream no longer waits.
     pub(crate) fn leave(&mut self, turn: &mut WriteTurn) {
         if turn.waits_in == self.round {
             turn.waits_in = 0;
@@ -107,7 +107,7 @@ mod tests {
 
     const ALLOWANCE: u32 = 10;
 
-    /// A stream's application: how much it writes at a time, and whether it comes at all.
+    /// Application of a stream: size of its writes, and presence.
     #[derive(Clone, Copy, Debug)]
     struct Writer {
         turn: WriteTurn,
@@ -125,7 +125,7 @@ mod tests {
         pieces.iter().map(new).collect()
     }
 
-    /// The applications come in this order, and each writes until it is held up.
+    /// Runs one turn: the applications come in this order, and each writes until it is held up.
     fn take_turn(turns: &mut WriteTurns, now: Time, writers: &mut [Writer], order: &[usize]) {
         let mut left = ALLOWANCE;
         for &index in order {
@@ -171,8 +171,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any order, and with pieces of any size: of n applications that always want more, each writes something in 2n turns, and
-        /// no turn is lost.
+        /// For any order and write sizes: each of n applications with endless data writes in 2n turns, and no turn is
+        /// wasted.
         #[test]
         fn no_stream_starves(
             pieces in prop::collection::vec(1..2 * ALLOWANCE, 1..8),

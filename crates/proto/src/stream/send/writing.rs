@@ -1,4 +1,4 @@
-//! Writes of the application: their size, and the wake-ups of waiting writers.
+//! Writes of the application: their size, and wake-ups of waiting writers.
 
 use dfcp_time::Time;
 
@@ -11,7 +11,7 @@ use crate::stream::send::plan;
 use crate::stream::send::write_turns::WriteAllowance;
 
 impl SendStream {
-    /// Takes as much of `data` as there is room for; returns how much.
+    /// Takes as much of `data` as there is room for. Returns the number of bytes taken.
     pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight, shared: &mut SendShared) -> usize {
         let (mut space, block_bytes) = (self.space_bytes(flight, shared), self.block_bytes(flight, shared));
         let has_allowance = matches!(shared.allowance, WriteAllowance::Bytes(1..));
@@ -39,41 +39,42 @@ impl SendStream {
         taken
     }
 
-    /// It had `before` bytes in the send buffer: the session's sums follow.
+    /// Updates the session's sums after a change of this stream's bytes in the send buffer from `before`.
     pub(super) fn on_buffered_change(&self, before: u64, shared: &mut SendShared) {
         let after = self.buffered_bytes();
         shared.buffered_bytes = shared.buffered_bytes - before + after;
         shared.busy_streams = shared.busy_streams + u64::from(after > 0) - u64::from(before > 0);
     }
 
-    /// Bytes which a write could take now.
+    /// Returns the number of bytes that a write could take now.
     pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
-        // A stream that has nothing in the buffer may write a symbol, even if others fill it.
+        // A stream without data in the buffer may write one symbol, even if other streams fill the buffer.
         let least = shared.buffer.bytes().min(shared.symbol_size.into()).saturating_sub(own);
         let space =
             shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
         match shared.allowance {
             WriteAllowance::Any => space,
-            // A block which cannot be filled would wait until it is cut for its age.
+            // The allowance extends to the end of a begun block: otherwise the block would wait until its linger time
+            // ends.
             WriteAllowance::Bytes(left_bytes) => space.min(left_bytes.max(self.source.room_in_begun_block() as u64)),
         }
     }
 
-    /// True if a waiting writer should be woken: at most half of the unsent bytes allowed are waiting, and a write has
-    /// room.
+    /// Returns true if a waiting writer should be woken: at most half of the permitted unsent bytes are waiting, and a
+    /// write has room.
     pub(crate) fn asks_for_more(&self, flight: &Flight, shared: &SendShared) -> bool {
         self.source.waiting_bytes() <= self.unsent_bytes_max(flight, shared) / 2 && self.space_bytes(flight, shared) > 0
     }
 
-    /// Tells once that there is room again, to a writer that found none.
+    /// Returns true once when there is room again for a writer that found none.
     pub(crate) fn wakes_writer(&mut self, flight: &Flight, shared: &SendShared) -> bool {
         let wakes = self.write_blocked && self.asks_for_more(flight, shared);
         self.write_blocked &= !wakes;
         wakes
     }
 
-    /// Returns true once after a write that was cut short, also while there is still no room.
+    /// Returns true once after a write that was cut short, even if there is still no room.
     pub(crate) fn take_write_blocked(&mut self) -> bool {
         std::mem::take(&mut self.write_blocked)
     }
@@ -82,12 +83,13 @@ impl SendStream {
         self.write_blocked
     }
 
-    /// Written bytes of which no block has been cut yet, at the most.
+    /// Returns the limit on written bytes that have not been cut into blocks.
     fn unsent_bytes_max(&self, flight: &Flight, shared: &SendShared) -> u64 {
         match shared.send_buffering {
             SendBuffering::Deep => limits::UNSENT_BYTES_MAX,
             SendBuffering::Shallow => {
-                // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
+                // At least one block, as a partial block would wait for its linger time; two blocks, so that one is
+                // written while the other is sent.
                 let block_bytes = self.block_bytes(flight, shared) as u64;
                 let most = limits::UNSENT_SHALLOW_BYTES_MAX.max(2 * block_bytes);
                 most.min((flight.room() * shared.packet_symbol_size()) as u64).max(block_bytes)
@@ -103,7 +105,7 @@ impl SendStream {
             }
             Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
-        // Data that several streams have under way at once must fit into the same windows.
+        // The blocks that several streams have in flight together must fit into the same windows.
         let parts = BLOCKS_PER_WINDOW_MIN * shared.busy_streams.max(1);
         let share = shared.peer_memory.bytes.min(shared.buffer.bytes()) / parts;
         let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / shared.packet_symbol_size();
@@ -114,7 +116,8 @@ impl SendStream {
         self.source.flush();
     }
 
-    /// Datagrams which wait to be sent, as far as the window permits it; counted no further than past `enough`.
+    /// Returns the number of datagrams that wait to be sent, as far as the window permits. Stops counting above
+    /// `enough`.
     pub(crate) fn waiting_datagrams(&self, enough: u64, shared: &SendShared) -> u64 {
         let waiting_bytes = if self.next_fits(shared) { self.source.waiting_bytes() } else { 0 };
         let mut datagrams = waiting_bytes.div_ceil(shared.packet_symbol_size() as u64);
@@ -127,12 +130,12 @@ impl SendStream {
         datagrams
     }
 
-    /// True if the window has room for the next written block, if there is one.
+    /// Returns true if the window has room for the next written block.
     pub(crate) fn next_fits(&self, shared: &SendShared) -> bool {
         self.window_is_open(self.source.next_bytes() as u64, shared)
     }
 
-    /// True if its writer has more than it could write.
+    /// Returns true if the writer has more data than it could write.
     pub(crate) fn has_more_to_come(&self) -> bool {
         self.more_to_come
     }
