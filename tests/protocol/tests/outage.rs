@@ -46,7 +46,7 @@ fn an_automatic_rate_goes_on_after_an_outage() {
     }
 }
 
-/// The acceptor alone has answered when the way to it fails. Its half-open entry lasts as long as the proof is repeated (\[open-32\]).
+/// The path to the acceptor fails after its answer to the SYN. Its half-open entry lasts as long as the proof is repeated (\[open-32\]).
 #[test]
 fn an_outage_behind_the_answer_to_the_syn_delays_the_connection_and_no_more() {
     for (outage_s, trust) in [5, 11, 20, 28].into_iter().flat_map(|s| Trust::ALL.map(|trust| (s, trust))) {
