@@ -265,8 +265,9 @@ impl Config {
         self.loss_detection == LossDetection::Rack && self.uses_sack()
     }
 
-    /// Time at which a timer of `delay_ns`, set now, fires. With ticks it follows the kernel's timer wheel (`calc_wheel_index` in
-    /// `kernel/time/timer.c`): never early, so up to a tick late, with coarser steps for long timers.
+    /// Returns the time at which a timer of `delay_ns` fires that is set now. With ticks, it follows the kernel's timer
+    /// wheel (`calc_wheel_index` in `kernel/time/timer.c`). Timers never fire early, but up to a tick late, and long
+    /// timers have coarser steps.
     pub(crate) fn deadline(&self, now: Time, delay_ns: u64) -> Time {
         let tick_ns = duration_ns(self.tick);
         if tick_ns == 0 {
@@ -281,12 +282,12 @@ impl Config {
         Time::from_ns((((expires >> shift) + 1) << shift).saturating_mul(tick_ns))
     }
 
-    /// SACK blocks that fit beside the other options.
+    /// Returns the number of SACK blocks that fit beside the other options.
     pub(crate) fn sack_blocks(&self) -> usize {
         if self.timestamps { 3 } else { 4 }
     }
 
-    /// IP bytes of a SYN: MSS and window scale take 8 bytes of options.
+    /// Returns the length of a SYN's IP packet, bytes. MSS and window scale take 8 bytes of options.
     pub(crate) fn syn_bytes(&self) -> u32 {
         self.header_bytes.saturating_add(8)
     }
