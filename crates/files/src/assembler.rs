@@ -94,7 +94,7 @@ struct Receipt {
 #[derive(Debug, Clone, Copy)]
 struct Content {
     bytes: u64,
-    /// Hash of the content; `None` if it was not read.
+    /// BLAKE3 hash of the content; `None` if the content was not read.
     hash: Option<blake3::Hash>,
     /// Bytes that were already stored by an earlier session.
     resumed_bytes: u64,

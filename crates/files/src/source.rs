@@ -97,7 +97,7 @@ impl Shared {
         self.reading.checked(index, end, differ)
     }
 
-    /// Subtracts content that need not be sent from the total.
+    /// Reduces the total by content that need not be sent.
     pub(super) fn spare(&self, bytes: u64) {
         self.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

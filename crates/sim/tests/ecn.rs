@@ -424,7 +424,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
     assert!(dctcp.share > cubic.share, "{} and {}", dctcp.share, cubic.share);
 }
 
-/// The same step by CoDel's CE threshold, as fq_codel is commonly configured for DCTCP.
+/// Step marking by CoDel's CE threshold, a common configuration of fq_codel for DCTCP.
 #[test]
 fn dctcp_obeys_codel_s_ce_threshold() {
     let ce_threshold = Some(Duration::from_millis(1));

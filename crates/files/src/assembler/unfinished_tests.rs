@@ -105,7 +105,7 @@ fn a_file_that_goes_on_in_session_after_session_is_no_longer_than_one_may_store(
     assert_limited(output.path(), "one file");
 }
 
-/// Such partial files cannot be resumed while another file has their final name, but they still take space.
+/// These partial files cannot be resumed while another file has their final name, but they still take space.
 #[test]
 fn what_is_left_counts_also_where_a_file_has_its_name_by_now() {
     let output = tempfile::tempdir().unwrap();

@@ -292,7 +292,8 @@ async fn hear_other(
             None => return Ok(End::Whole),
             Some(ToReceiver::File(entry) | ToReceiver::Resume { entry, .. }) => {
                 is_inside = true;
-                // A file may arrive before its directory. The first stream's reader outlives this one, or has announced the end.
+                // A file may arrive before its directory. The wait cannot fail: the reader of the first stream outlives
+                // this one, or has already released all waiting streams.
                 let _ = made.wait_for(|made| *made >= entry.directories).await;
             }
             Some(ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_)) => is_inside = false,

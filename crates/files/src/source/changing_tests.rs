@@ -280,7 +280,7 @@ fn a_file_that_got_another_mode_only_is_not_sent_twice() {
     assert!(ended.passed < LARGE_BYTES + BEGUN_BYTES, "it was sent twice: {}", ended.passed);
 }
 
-/// Such files report a length of 0, and their content is generated when they are read.
+/// Files in `/proc` report a length of 0, and their content is generated when they are read.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_that_the_system_makes_as_they_are_read_are_sent() {

@@ -99,7 +99,7 @@ struct Recorded {
     next_span: usize,
 }
 
-/// Writer state of a file's journal.
+/// State of the journal of a file that is being received.
 #[derive(Debug)]
 enum Recorder {
     /// No journal exists.

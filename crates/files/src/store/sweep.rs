@@ -66,7 +66,7 @@ struct Level {
 pub(crate) struct SweepRules<'a> {
     /// True in a dry run: entries are reported, not deleted.
     pub asks_only: bool,
-    /// Patterns that protect files.
+    /// Exclude patterns, which protect matching files.
     pub exclude: &'a Exclude,
     /// Sender of this session, if a dry run may name only files that the sender stored; `None` if all may be named.
     pub owner: Option<&'a Owner>,
@@ -87,7 +87,7 @@ impl SweepRules<'_> {
 pub(crate) struct Swept {
     /// Name below the output directory.
     pub name: Vec<u8>,
-    /// Result of the deletion.
+    /// Outcome.
     pub fate: Fate,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Mount that is removed when dropped.
+/// Mounted file system, which is unmounted when dropped.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {

@@ -12,12 +12,13 @@
 //!   receiver sends no data, so its own FIN is omitted.
 //! * Sequence numbers count bytes and never wrap: the SYN has number 0, data starts at 1. Every data segment is full,
 //!   except the last one of a finite stream, which carries the FIN.
-//! * Linux 6.12 ([`Config::modern`]): RACK-TLP (RFC 8985), proportional rate reduction, F-RTO, undo by timestamps and D-SACK, rate-sized
-//!   bursts, the receiver's delayed and compressed acknowledgements and buffer tuning, and clock ticks. A real kernel is the reference
-//!   (`tests/kernel.rs`).
-//! * The RFCs ([`Config::rfc`]): SACK (RFC 2018) by RFC 6675 or by Linux 2.6's FACK, or duplicate acknowledgements (RFC 5681, RFC 6582);
-//!   limited transmit (RFC 3042); the RTO (RFC 6298) with timestamps or Karn's algorithm. The window is reduced at once, by PRR (RFC 6937,
-//!   RFC 9937), or by Linux 2.6's rate halving.
+//! * [`Config::modern`] models Linux 6.12: RACK-TLP (RFC 8985), proportional rate reduction, F-RTO, undo by timestamps
+//!   and D-SACK, bursts sized by the rate, the receiver's delayed and compressed acknowledgements and buffer tuning,
+//!   and clock ticks. A real kernel is the reference (`tests/kernel.rs`).
+//! * [`Config::rfc`] models the RFCs. Losses are detected by SACK (RFC 2018), with the rule of RFC 6675 or of FACK in
+//!   Linux 2.6, or by duplicate acknowledgements (RFC 5681, RFC 6582). It includes limited transmit (RFC 3042), and the
+//!   RTO (RFC 6298) with timestamps or Karn's algorithm. The window is reduced immediately, by PRR (RFC 6937, RFC
+//!   9937), or by the rate halving of Linux 2.6.
 //! * Congestion control: see [`Congestion`].
 //! * Explicit congestion notification ([`Config::ecn`]; RFC 3168): marks reduce the window once per window, as a loss
 //!   does. DCTCP reduces it by the share of marked segments (RFC 8257), and BBR ignores marks.

@@ -71,7 +71,7 @@ mod tests {
         let mut dctcp = Dctcp::new();
         assert_eq!(round(&mut dctcp, 10, 0), 960);
         assert_eq!(round(&mut dctcp, 10, 0), 900);
-        // 900 - 56 + 1024/16 · 5/10.
+        // Expected alpha: 900 - 56 + 1024/16 · 5/10 = 876.
         assert_eq!(round(&mut dctcp, 10, 5), 876);
         assert_eq!(round(&mut dctcp, 10, 10), 876 - 54 + 64);
         for _ in 0..200 {

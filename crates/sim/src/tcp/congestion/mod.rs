@@ -71,7 +71,7 @@ impl Controller {
         }
     }
 
-    /// Grows the window.
+    /// Grows the window for newly acknowledged segments.
     pub(crate) fn grow(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Self::Reno | Self::Dctcp(_) => {

@@ -1,5 +1,5 @@
 //! Processing of acknowledgements in Linux 6.12 (`tcp_ack` and the functions called by it in `net/ipv4/tcp_input.c`).
-//! Where the kernel differs from the RFCs, the model follows the kernel.
+//! The model follows the kernel where it differs from the RFCs.
 
 mod send;
 mod timer;
@@ -322,7 +322,7 @@ impl Sender {
             let ssthresh = self.controller.threshold(&self.window);
             self.begin_reduction(ssthresh);
         } else if self.phase == Phase::Cwr && matches!(self.controller, Controller::Dctcp(_)) {
-            // As in `dctcp_react_to_loss`, because a mark may have reduced the window only slightly.
+            // `dctcp_react_to_loss` does the same, because a mark may have reduced the window only slightly.
             self.window.ssthresh = self.controller.threshold(&self.window);
         }
         self.phase = Phase::Recovery;

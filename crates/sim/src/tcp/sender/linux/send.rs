@@ -181,7 +181,7 @@ impl Sender {
         }
         self.note_sent(now);
         self.linux.last_sent = now;
-        // As in `tcp_event_new_data_sent`.
+        // `tcp_event_new_data_sent` rearms the timer in the same cases.
         if was_idle || self.linux.pending == Pending::Probe {
             self.rearm_timer(now);
         }
