@@ -121,8 +121,8 @@ impl HashTree {
         Self { shape, nodes: BTreeMap::new(), spans: vec![None; shape.spans()] }
     }
 
-    /// Adds the chaining value of a part. A value known before for the same part, or for a subtree containing it, is
-    /// replaced only if it has not been merged with its sibling's.
+    /// Adds the chaining value of a part. If the part, or a subtree containing it, was already known, the new value
+    /// replaces the old one only while that subtree has not been merged with its sibling.
     pub(crate) fn insert(&mut self, part: Part, value: ChainingValue) {
         let (mut start, mut level, mut value) = (part.start, part.level, value);
         loop {

@@ -15,8 +15,8 @@ pub const CHUNKS_WAITING_MAX: usize = 8;
 /// the receiver a buffer of [`DATA_BYTES_MAX`].
 pub const FILE_STREAMS_MAX: u16 = 8;
 
-/// Bytes of content that a sender puts on the first stream before the receiver permits others. This saves a round trip
-/// and hardly delays later frames.
+/// Bytes of content that a sender puts on the first stream before the receiver has permitted additional streams. Doing
+/// so saves a round trip and hardly delays later frames.
 pub const FIRST_STREAM_BYTES_MAX: u64 = DATA_BYTES_MAX as u64;
 
 /// Like [`FIRST_STREAM_BYTES_MAX`], for a receiver whose key was known before the connection: it may already have these

@@ -117,7 +117,7 @@ fn the_handshake_is_repeated_by_both_ends() {
     for (config, first_s) in [(Config::rfc(Congestion::Cubic), 1), (Config::linux_2008(Congestion::Cubic2008), 3)] {
         let mut sender = Sender::new(config, Some(10_000), 1).unwrap();
         assert!(sender.poll_transmit(Time::ZERO).unwrap().flags.syn);
-        // The SYN is lost twice, and repeated after 1 s and after another 2 s (in units of the initial RTO).
+        // The first two SYNs are lost. Repetitions follow one and three initial RTOs after the first SYN.
         for due_s in [first_s, 3 * first_s] {
             assert_eq!(sender.next_timeout(), Some(Time::from_s(due_s)));
             sender.handle_timeout(Time::from_s(due_s));

@@ -29,8 +29,8 @@ impl Hand {
         self.poll()
     }
 
-    /// Acknowledges the time `after` the last event, with the timestamp `echoed`. Returns the segments sent in
-    /// response.
+    /// Passes in an acknowledgement that arrives `after` the last event and echoes the timestamp `echoed`. Returns the
+    /// segments sent in response.
     fn ack_after(&mut self, after: Duration, una: u64, sacked: &[(u64, u64)], echoed: Time) -> Vec<u64> {
         let segment = Segment { ts_ecr: echoed, ..self.ack_segment(una, sacked) };
         self.now += after;

@@ -25,7 +25,7 @@ pub(super) struct Links {
 impl Assembler {
     /// Handles the sender's announcement of the number of links.
     pub(super) fn announce_links(&mut self, count: u32) -> Result<(), TransferError> {
-        // A sender violates the protocol here if links are unsupported, as HELLO says, or were announced before.
+        // HELLO tells the sender whether links are supported, so this frame violates the protocol if they are not.
         if self.links.left > 0 || !self.target.keeps_links() {
             return Err(ProtocolError::OutOfPlace { frame: "links" }.into());
         }

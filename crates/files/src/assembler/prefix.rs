@@ -164,7 +164,8 @@ impl Prefix {
         for value in values {
             let part = self.parts[self.theirs.len()];
             self.theirs.push(*value);
-            // A journalled value reveals a change at the sender before the reading thread has come that far.
+            // With the value from the journal, a change at the sender is detected before the thread has read that part
+            // from the disk.
             let number = usize::try_from(part.start / self.span_bytes).unwrap_or(usize::MAX);
             let known = self.written_down.get(number).copied().flatten().filter(|_| part.bytes() == self.span_bytes);
             if known.is_some_and(|known| known != *value) {

@@ -79,8 +79,8 @@ impl Beside {
         self.known.get().ok_or(Stopped)
     }
 
-    /// Returns the number of additional streams after the last file. Streams that are not being opened by now are not
-    /// needed: returns 0 then.
+    /// Returns the number of additional streams after the last file. Returns 0 if the streams are not being opened yet,
+    /// since they are not needed any more.
     pub(super) fn count_at_end(&self) -> Result<u32, Stopped> {
         if self.is_decided.swap(true, Ordering::Relaxed) { Ok(self.wait()?.streams) } else { Ok(0) }
     }

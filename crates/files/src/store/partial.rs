@@ -104,7 +104,7 @@ struct Recorded {
 enum Recorder {
     /// No journal exists.
     Missing,
-    /// A valid journal of an earlier session exists; it cannot be appended to, but only rewritten.
+    /// A valid journal exists that cannot be appended to, but only rewritten.
     Earlier,
     Open(Journal),
     /// The file was stored under its final name or given up: no more records are written.

@@ -167,8 +167,8 @@ impl Bound {
                 .map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing))
                 .sum();
         }
-        // State of a cell: lost source symbols, and received repair symbols. Its two values are the probabilities with
-        // the last symbol lost and received.
+        // A cell stands for a number of lost source symbols and a number of received repair symbols. It holds two
+        // probabilities: that the last symbol was lost, and that it was received.
         let width = repairs + 1;
         let mut cells = vec![(0.0, 0.0); (group + 1) * width];
         cells[0].1 = 1.0 - self.share();
@@ -282,8 +282,8 @@ impl Rounds<'_> {
         best
     }
 
-    /// Returns the distribution of the number of arrivals for symbols sent an RTT after a loss. They are spread over
-    /// the remaining time in the last round, and sent back to back in others.
+    /// Returns the distribution of the number of arrivals, for symbols sent an RTT after a loss. In the last round the
+    /// symbols are spread over the remaining time; in other rounds they are sent back to back.
     fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
         let (bound, last_s) = (self.bound, self.last_s);
         self.arrivals.entry((symbols, is_last)).or_insert_with(|| {
@@ -293,8 +293,8 @@ impl Rounds<'_> {
             }
             let gap_s = if is_last { last_s / (symbols.max(2) - 1) as f64 } else { bound.datagram_s };
             let (if_lost, if_arrived) = bound.after(gap_s);
-            // State of a cell: number of arrivals. Its two values are the probabilities with the last symbol lost and
-            // received.
+            // A cell stands for a number of arrivals. It holds two probabilities: that the last symbol was lost, and
+            // that it was received.
             let mut cells = vec![(0.0, 0.0); symbols + 1];
             (cells[0].0, cells[1.min(symbols)].1) = (first_lost, 1.0 - first_lost);
             for _ in 1..symbols {

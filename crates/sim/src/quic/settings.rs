@@ -85,7 +85,7 @@ fn transport(config: QuicConfig, send_window_bytes: u64) -> TransportConfig {
         .send_window(send_window_bytes)
         .receive_window(VarInt::MAX)
         .stream_receive_window(STREAM_WINDOW_BYTES)
-        // The models of TCP wait for ever, too.
+        // Without an idle timeout, QUIC waits for ever, like the models of TCP.
         .max_idle_timeout(None)
         .initial_mtu(config.udp_payload_bytes);
     if config.mtu_discovery {
