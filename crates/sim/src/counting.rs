@@ -99,7 +99,8 @@ mod tests {
         let (kernel, spare) = (Kernel::detect(), SpareBlocks::default());
         let [mut real, mut counted] =
             [&RandomLinear as &dyn Codec, &Counting].map(|codec| codec.decoder(kernel, shape, &spare));
-        // Source symbols with gaps, two of them twice, followed by repair symbols in place of the missing ones.
+        // Source symbols with gaps, symbol 5 twice, symbol 70 late, and then repair symbols in place of the missing
+        // ones.
         let source = (0..128).filter(|esi| !matches!(esi, 70 | 127)).chain([5, 70]);
         let mut is_complete = false;
         for esi in source.chain(200..206) {

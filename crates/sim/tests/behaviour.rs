@@ -89,7 +89,7 @@ fn a_flow_which_is_stopped_is_silent() {
     assert_eq!((second.delivered_bytes, sent), (first.delivered_bytes, 0));
 }
 
-/// The receiver claims that fewer datagrams arrived than it must have had to decode.
+/// The receiver acknowledges blocks that need more datagrams than it claims to have received.
 #[test]
 fn a_receiver_which_hides_what_it_decoded_is_found_out() {
     let ([first, _], sent) = run(Behaviour { lie: Some(Lie::Losses), ..Behaviour::default() }, None);

@@ -65,7 +65,8 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     }
 }
 
-/// Builds the scenario with flows that start 10 ms apart. Also returns the watched links with their configurations.
+/// Builds the scenario with flows that start 10 ms apart. Also returns the bottleneck link of each direction with its
+/// configuration.
 fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowId>, Vec<(LinkId, LinkConfig)>) {
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);

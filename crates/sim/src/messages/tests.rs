@@ -162,7 +162,7 @@ fn a_stream_beside_messages_gets_the_rest() {
         let found = simulation.flow(flow);
         let messages = found.messages.unwrap();
         assert!(messages.in_time == messages.due && messages.due > 400, "{messages:?}");
-        // Messages still in flight at the sender's count may or may not have arrived.
+        // Messages that are not due yet may or may not have arrived.
         let of_messages = (messages.in_time * 1_316)..=(messages.handed_over * 1_316);
         let of_stream = found.delivered_bytes - of_messages.start();
         assert_eq!(of_messages.contains(&found.delivered_bytes), least_bytes == 0, "{found:?}");

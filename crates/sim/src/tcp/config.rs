@@ -91,8 +91,8 @@ pub struct Config {
     pub reduction: Reduction,
     /// Rule for detecting losses with SACK.
     pub loss_detection: LossDetection,
-    /// Detect that a retransmission is lost when a segment sent later arrives, as in Linux since 2.6.24 and in RFC
-    /// 8985. If false, as in RFC 6675, only the timer detects it. Requires SACK.
+    /// Detect the loss of a retransmission when a segment sent later arrives, as in RFC 8985 and in Linux since 2.6.24.
+    /// If false, only the timer detects it, as in RFC 6675. Requires SACK.
     pub lost_retransmissions: bool,
     /// Data bytes of a full segment.
     pub mss_bytes: u32,
