@@ -1,6 +1,7 @@
-//! Build script: passes the program the commit it was built from, and a hash of the code that decides the result of a run, for its records.
+//! Build script that embeds two values in the program for its records: the commit of its source, and a hash of the code
+//! that decides results.
 
-/// Sources of the code that makes runs.
+/// Source directories of the code that decides the result of a run.
 const ENGINE: [&str; 17] = [
     "../time/src",
     "../fountain/src",

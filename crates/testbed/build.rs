@@ -1,6 +1,6 @@
-//! Build script: passes the program a hash of the code that determines results on this platform, for its records.
+//! Build script that embeds a hash of the code that decides results on this platform, for records.
 
-/// Sources of DFCP, of the emulated links, and of the code that runs flows over them.
+/// Source directories of DFCP, of the emulated links, and of the flows' endpoints.
 const TESTBED: [&str; 15] = [
     "../time/src",
     "../fountain/src",

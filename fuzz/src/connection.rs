@@ -1,11 +1,15 @@
-//! Two ends of a connection, and an adversary between them that holds, loses, copies, reorders, changes and invents
+//! Two ends of a connection, and an adversary between them who delays, loses, copies, reorders, changes and invents
 //! datagrams while the applications write, read and close (`spec/protocol.md`).
 //!
-//! In every scenario: nothing panics; delivered bytes are a prefix of the written bytes; every due timer is served; an
-//! end with an unproven address gets no more datagrams than it sent; and once the adversary has gone, all written bytes
-//! arrive, unless the connection has ended with an error. Plaintext profiles guarantee no content once a changed
-//! datagram passes the integrity check: the checksum of classic is weak, and the CRC of modern would have to be
-//! guessed. Encrypted connections always guarantee the content.
+//! In every scenario:
+//! - no end panics;
+//! - delivered bytes are a prefix of the written bytes;
+//! - every due timer is served;
+//! - an end gets at most as many datagrams as it sent before its address is proven;
+//! - without the adversary, all written bytes arrive, unless the connection has ended with an error.
+//!
+//! Plaintext profiles promise nothing about content once a changed datagram passes its checksum: classic's is weak,
+//! modern's CRC would have to be guessed. Encrypted connections always promise it.
 
 use std::time::Duration;
 
@@ -36,7 +40,7 @@ const STEPS: [Duration; 10] = [
     Duration::from_secs(61),
 ];
 
-/// Limits small enough for credit to run out.
+/// Small limits, so that credit runs out.
 const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 
 /// Protection and features of a scenario's connections.
@@ -69,10 +73,10 @@ pub fn classic(data: &[u8]) {
     run(Kind::Classic, data);
 }
 
-/// Trust between the two ends of an encrypted connection.
+/// Trust between the two ends.
 const TRUSTS: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
-/// Runs a scenario, and returns the network at its end.
+/// Runs a scenario; returns the network at its end.
 fn run(kind: Kind, data: &[u8]) -> Network {
     let mut input = Input::new(data);
     let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
@@ -107,7 +111,7 @@ fn run(kind: Kind, data: &[u8]) -> Network {
     network
 }
 
-/// Returns a valid configuration. Small windows and buffers are more frequent than in real use.
+/// A valid configuration. Windows and buffers are small more often than in practice.
 fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     let base = match kind {
         Kind::Sealed => Config::sealed(PeerKey::Any),
@@ -141,7 +145,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     config
 }
 
-/// Choices from this value on are actions on streams.
+/// First choice that is an action on streams.
 const FIRST_STREAM_ACTION: u8 = 96;
 const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Open(StreamKind::Bidirectional),
@@ -154,7 +158,7 @@ const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Stop,
 ];
 
-/// Sends a message, or reads the received ones.
+/// Sends a message, or reads all messages that have arrived.
 fn act_on_messages(input: &mut Input<'_>, network: &mut Network, side: usize) {
     let [first, second] = &mut network.sides;
     let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
@@ -165,7 +169,7 @@ fn act_on_messages(input: &mut Input<'_>, network: &mut Network, side: usize) {
     }
 }
 
-/// Performs one action of an application, the clock or the adversary.
+/// Executes one action of an application, the clock or the adversary.
 fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64, kind: Kind) {
     let choice = input.u8();
     let side = usize::from(choice >> 7);
@@ -237,7 +241,7 @@ mod tests {
         found.expect("a seed of this name").bytes
     }
 
-    /// A driver that never delivers anything would find no fault.
+    /// Guards against a driver that never delivers anything, and so finds no fault.
     #[test]
     fn the_undisturbed_stories_deliver_everything() {
         for (kind, target, name, bytes) in [
@@ -272,7 +276,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "nothing was delivered for too long")]
     fn a_connection_which_hangs_is_noticed() {
-        // Both ends have long idle timeouts, and the receiver's application never reads: the driver must report a hang.
+        // Neither end gives up, and the receiver's application never reads: for the driver the connection hangs.
         let patient = Config::danger_unsealed().with_idle_timeout(Duration::from_secs(1_000));
         let network = &mut Network::new(patient.clone(), patient);
         network.sides[0].write(network.now, 100);

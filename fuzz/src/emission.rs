@@ -1,4 +1,4 @@
-//! Model of a modern sender's datagrams, which checks the bounds on them (`spec/protocol.md`, [safe-1]).
+//! Check of a modern sender's datagrams against their limits (`spec/protocol.md`, [safe-1]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,31 +14,29 @@ use dfcp_wire::{Flags, StreamId, Unverified};
 
 /// Lateness that a pacer may make up for in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
-/// Control segments in addition to those that time and the peer's segments permit: the early copies of SYN, ACK and
-/// FIN.
+/// Control segments beyond those permitted by time and by the peer's segments: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
-/// Size of each range of datagram numbers in which one number is skipped ([data-5]).
+/// One of this many datagram numbers is skipped ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
 /// Bytes by which a stream may exceed the peer's memory: a symbol, and the rounding to KiB ([window-1]).
 const FREE_BYTES_MAX: u64 = 1_472 + 1_023;
 
-/// Longest time for which a sender may use its rate on credit: eight times the largest round trip that counts
-/// ([credit-2]).
+/// Longest time for which a sender may use its rate on credit: eight of the longest counted round trips ([credit-2]).
 const CREDIT_SPAN_MAX: Duration = limits::CREDIT_RTT_MAX.saturating_mul(8);
 
-/// A block of which symbols were sent.
+/// A sent block.
 #[derive(Debug)]
 struct Sent {
     k: u64,
     symbols: u64,
     /// IP bytes of its longest datagram.
     datagram_bytes: u64,
-    /// True if the peer has reported that it has the block, which counts as a proof in connections without proofs.
+    /// True if the peer has acknowledged this block, even without a valid proof.
     is_acknowledged: bool,
 }
 
-/// Account of one sender: datagrams sent, and bounds from the peer's segments.
+/// Account of one sender's datagrams.
 #[derive(Debug)]
 pub struct Emission {
     started: Time,
@@ -54,7 +52,7 @@ pub struct Emission {
     memory_bytes: u64,
     /// Most bytes that the peer has reported as read.
     read_bytes: u64,
-    /// Bytes of all sent blocks, each with at least the minimum that a block counts as.
+    /// Sum of the charged sizes of all sent blocks ([window-1]).
     cut_bytes: u64,
     /// Highest block id sent, plus one.
     pub next_block: u32,
@@ -72,15 +70,15 @@ pub struct Emission {
     proven_bytes: u64,
     /// Most IP bytes that a single block may take on credit.
     block_bytes_max: u64,
-    /// Number of segments that the peer has sent.
+    /// Number of segments sent by the peer.
     heard: u64,
     syn_id: Option<u32>,
-    /// RST that ended the session, and the time of its last copy.
+    /// Last sending time and bytes of the RST that ended the session.
     last_words: Option<(Time, Vec<u8>)>,
 }
 
 impl Emission {
-    /// Makes the account of a sender that starts its handshake at `now`.
+    /// Account of a sender that starts its handshake at `now`.
     #[must_use]
     pub fn new(now: Time, rate_bps: u64, overhead_bytes: u32) -> Self {
         Self {
@@ -110,7 +108,7 @@ impl Emission {
         }
     }
 
-    /// Connection id that the sender stated in its SYN.
+    /// Connection id in the sender's SYN.
     #[must_use]
     pub fn syn_id(&self) -> Option<u32> {
         self.syn_id
@@ -134,7 +132,7 @@ impl Emission {
         self.blocks.get(&block_id).map_or(0, |block| block.k)
     }
 
-    /// Notes the parameters of the peer's SYNACK, before it arrives.
+    /// Records the parameters in the peer's SYNACK, which is about to arrive.
     pub fn open(&mut self, now: Time, parameters: &Parameters) {
         self.opened = Some(now);
         if parameters.offer.rate_max_bps > 0 {
@@ -145,7 +143,7 @@ impl Emission {
         self.memory_bytes = parameters.offer.receive_memory_bytes;
     }
 
-    /// Notes a segment of the peer, before it arrives.
+    /// Records a segment of the peer, which is about to arrive.
     pub fn allow(&mut self, header: &Header, payload: &[u8]) {
         self.heard += 1;
         if header.flags == (Flags::FIN | Flags::ACK) {
@@ -172,7 +170,7 @@ impl Emission {
         if read_bytes <= self.cut_bytes {
             self.read_bytes = self.read_bytes.max(read_bytes);
         }
-        // [window-1]: a stream holds no bytes once all of its blocks are read, whatever the KiB in the report.
+        // [window-1]: for any reported KiB, a stream whose blocks are all read holds nothing.
         if state.blocks_read >= self.next_block {
             self.read_bytes = self.read_bytes.max(self.cut_bytes);
         }
@@ -192,7 +190,8 @@ impl Emission {
         }
     }
 
-    /// Counts these blocks as acknowledged, even if the sender ignores the report: the account is an upper bound.
+    /// Counts these blocks as acknowledged, even if the sender rejects the acknowledgement: the account is an upper
+    /// bound.
     fn acknowledge(&mut self, blocks: Range<u32>) {
         for block in self.blocks.range_mut(blocks).map(|(_, block)| block).filter(|block| !block.is_acknowledged) {
             block.is_acknowledged = true;
@@ -200,13 +199,13 @@ impl Emission {
         }
     }
 
-    /// Notes a datagram of the sender, and checks the bounds. Panics if one is exceeded.
+    /// Records a datagram of the sender, and checks all limits of data.
     pub fn note(&mut self, now: Time, datagram: &[u8]) {
         let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
         let received = header.verify(datagram).expect("what is sent can be decoded");
         let number = u64::from(received.number);
         if let Some((sent, words)) = &mut self.last_words {
-            // [rst-10]: after the RST only its copies are sent, and rarely.
+            // [rst-10]: after the RST only copies of it are sent, and seldom.
             assert_eq!(datagram, words, "it follows the end");
             assert!(now.since(*sent) >= limits::LAST_WORDS_INTERVAL_MIN, "the end is repeated too soon");
             *sent = now;
@@ -245,8 +244,8 @@ impl Emission {
         let factor = (limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX)).ceil() as u64;
         self.block_bytes_max = self.block_bytes_max.max(factor * k * block.datagram_bytes);
 
-        // [plan-5]: as many symbols as the highest credible loss requires if all but one symbol have arrived; then one
-        // per round trip.
+        // [plan-5]: the number required at the highest loss that is believed if all but one symbol have arrived; then
+        // one per round trip.
         let factor =
             (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
@@ -261,9 +260,9 @@ impl Emission {
         self.check_credit(now, opened);
     }
 
-    /// Checks the data sent without proof: [credit-3] before the first report; then [credit-6] for a minute, and the
-    /// trickle for the time after it. Two additional datagrams are permitted, and one more per minute, for rates at
-    /// which a datagram takes longer than its credit.
+    /// Checks the credit: [credit-3] before the first report; then [credit-6] for one minute, and the trickle of each
+    /// further minute. Two more datagrams are permitted, and one in each minute for rates so low that a datagram takes
+    /// longer than the trickle's period.
     fn check_credit(&self, now: Time, opened: Time) {
         let elapsed = now.since(opened);
         let rate = |time: Duration| u128::from(self.rate_bps / 8) * time.as_nanos() / 1_000_000_000;
@@ -288,8 +287,8 @@ impl Emission {
         assert!(u128::from(self.data_bits) <= allowed, "{} bits of data, {allowed} allowed", self.data_bits);
     }
 
-    /// Checks the control segments. Permitted are one answer and one urgent report for each segment of the peer, a
-    /// report per millisecond, and twenty repeats and keep-alives per 100 ms, more than enough.
+    /// Checks the number of control segments. Permitted are one answer and one urgent report for each received segment,
+    /// a report per millisecond, and repeats and keep-alives, at most two per ten milliseconds.
     pub fn check(&self, now: Time) {
         let elapsed_ms = now.since(self.started).as_millis() as u64;
         let allowed = CONTROL_BASE + 2 * self.heard + elapsed_ms + elapsed_ms / 5;
@@ -341,7 +340,7 @@ mod tests {
         assert_eq!(emission.data_datagrams(), 30);
     }
 
-    /// Reports that the block `next_needed` is missing, and the `complete` blocks after it are decoded.
+    /// Reports that the peer needs the block `next_needed`, and has `complete` blocks after it.
     fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
         emission.window_blocks = 1 << 20;
         let report = Report::default();
@@ -356,7 +355,7 @@ mod tests {
         emission.allow(&header, &payload[..length]);
     }
 
-    /// Sends blocks of one datagram with 1056 IP bytes at 1 Mbit/s, from the number `from` on.
+    /// Sends datagrams of 1056 IP bytes with a block each, at 1 Mbit/s, from number `from` on.
     fn send(emission: &mut Emission, from: u32, datagrams: u32) {
         for i in from..from + datagrams {
             emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i));
@@ -367,7 +366,7 @@ mod tests {
     fn a_sender_within_its_credit_passes() {
         let mut emission = account();
         emission.block_limit = 1_000;
-        // 125 000 bytes, plus the trickle of one second, a 64th of the rate, permit 120 datagrams.
+        // 120 datagrams are 125 000 bytes and a trickle of 1/64 of the rate for the elapsed second.
         send(&mut emission, 0, 120);
         report(&mut emission, 50, 20);
         assert_eq!(emission.proven_bytes, 70 * 1_056, "all before the block needed, and 20 behind it");
@@ -381,7 +380,7 @@ mod tests {
         send(&mut emission, 0, 130);
     }
 
-    /// Sends `datagrams`. Permitted are 568 for 4.8 s of the rate, 9 for the trickle, and 90 for 20 proven blocks.
+    /// On credit: 4.8 s of the rate are 568 datagrams, their trickle 9, and 20 proven blocks give 90.
     fn on_credit(datagrams: u32) {
         let mut emission = account();
         send(&mut emission, 0, 20);

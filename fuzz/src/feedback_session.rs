@@ -42,7 +42,7 @@ pub fn run(data: &[u8]) {
     simulate(data);
 }
 
-/// Runs a session, and returns it at the end of the input.
+/// Runs the session; returns its state at the end of the input.
 fn simulate(data: &[u8]) -> Session {
     let mut input = Input::new(data);
     let rate_bps = input.pick(&[10_000_000, 1_000, 64_000, 1_000_000, 200_000_000]);
@@ -63,7 +63,7 @@ fn simulate(data: &[u8]) -> Session {
         session.operation(&mut input);
         session.check();
     }
-    // The peer is silent from now on; the sender's timers continue.
+    // The peer is silent from now on, and the sender's timers continue.
     session.advance(Duration::from_secs(40));
     session.check();
     session
@@ -75,7 +75,7 @@ struct Session {
     now: Time,
     emission: Emission,
     send_buffer_bytes: u64,
-    /// Connection id of the sender.
+    /// Connection id of the sender, to which the peer's datagrams are addressed.
     id: u32,
     /// Number of the peer's next datagram.
     number: u32,
@@ -86,14 +86,14 @@ struct Session {
 }
 
 impl Session {
-    /// Starts a session: the sender has sent its SYN.
+    /// Creates a session whose sender has sent its SYN.
     fn new(config: Config, rate_bps: u64) -> Self {
         let peer = SocketAddr::from(([192, 0, 2, 2], 9_000));
         let mut side = Side::new(SocketAddr::from(([192, 0, 2, 1], 40_000)), None, 1, 2);
         let now = Time::from_s(1);
         let send_buffer_bytes = config.send_buffer_bytes;
         let emission = Emission::new(now, rate_bps, config.overhead_bytes);
-        side.is_checked = false; // this peer's bytes follow no pattern
+        side.is_checked = false; // the peer's bytes match no pattern
         side.connect(now, peer, config);
         let (id, number, next_needed, wasted, steps) = (0, 0, 0, Wasted::default(), 0);
         let mut session = Self { side, peer, now, emission, send_buffer_bytes, id, number, next_needed, wasted, steps };
@@ -114,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Advances the time by `pause`, timer by timer.
+    /// Advances the time by `pause`, and serves every timer in between.
     fn advance(&mut self, pause: Duration) {
         let end = self.now + pause;
         while let Some(next) = self.side.next_timeout(self.now).filter(|&next| next <= end) {
@@ -209,7 +209,7 @@ impl Session {
         input.number_near(self.emission.next_block.into()) as u32
     }
 
-    /// Sends a report: an honest one, whose counts are consistent, so that the sender continues; or any report.
+    /// Sends a report: either one with consistent counts, which the sender accepts, or an arbitrary one.
     fn report(&mut self, input: &mut Input<'_>) {
         let end = self.emission.numbers_end;
         let honest = input.bool();
@@ -242,7 +242,7 @@ impl Session {
         runs.truncate(room_for);
         let report = if honest { self.with_true_counts(report, next, &runs, received) } else { report };
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
-        // Some reports name no stream.
+        // Sometimes no stream is named.
         if honest || !input.rarely(8) {
             let mut record = writer.stream(&state).expect("room for a record");
             let fits = runs.iter().all(|&run| record.push(run));
@@ -253,7 +253,7 @@ impl Session {
         self.send(self.header(Flags::FBK, 0), &[], &payload[..length]);
     }
 
-    /// Returns counts of wasted symbols. In honest reports they never fall.
+    /// Counts of wasted symbols. Honest counts never fall.
     fn wasted(&mut self, honest: bool, input: &mut Input<'_>) -> Wasted {
         let (dependent, refused) = (input.u8().into(), input.number32());
         if !honest {
@@ -264,8 +264,8 @@ impl Session {
         self.wasted
     }
 
-    /// Sets the count of received datagrams to the symbols that the report accounts for, plus a part of the datagrams
-    /// without data ([report-12]).
+    /// Returns the report with a consistent number of received datagrams: those that it accounts for, and a share of
+    /// the control datagrams ([report-12]).
     fn with_true_counts(&mut self, report: Report, next: u32, runs: &[Run], part: u8) -> Report {
         self.next_needed = next;
         let mut symbols: u64 = (0..next).map(|block| self.emission.source_symbols(block)).sum();
@@ -287,7 +287,7 @@ impl Session {
         Report { datagrams_received: received as u32, ..report }
     }
 
-    /// Sends a symbol of a block of the peer's own stream.
+    /// Sends a symbol of one of the peer's own blocks.
     fn data(&mut self, input: &mut Input<'_>) {
         let info = BlockInfo {
             k: 1 + u16::from(input.u8()),
@@ -301,7 +301,7 @@ impl Session {
         self.send(header, &[], &filler(3, length.min(1_476)));
     }
 
-    /// Sends a segment with arbitrary fields.
+    /// Sends an arbitrary segment.
     fn anything(&mut self, input: &mut Input<'_>) {
         let flags = Flags::from_bits(input.u8() & 0x3F).unwrap_or_default();
         let header = self.header(flags, input.number32());
@@ -310,7 +310,7 @@ impl Session {
         self.send(Header { s3: number, ..header }, &[], input.short_bytes());
     }
 
-    /// Checks the invariants that hold at all times.
+    /// Checks the invariants that hold at any time.
     fn check(&self) {
         self.emission.check(self.now);
         let Some((connection, stream)) = self.side.main() else { return };
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use crate::seeds;
 
-    /// An account of a sender that sends nothing would never be exceeded.
+    /// Guards against a sender that sends nothing, and so never exceeds its limits.
     #[test]
     fn an_honest_session_carries_data() {
         let all = seeds::all();

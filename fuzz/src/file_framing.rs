@@ -18,7 +18,7 @@ use crate::input::Input;
 
 const FRAMES_MAX: usize = 64;
 
-/// Bits of a hello that have a meaning.
+/// Defined bits of a hello.
 const ABILITIES: u8 = 7;
 
 /// Decodes the input as a stream, a frame's body, a name, or a preamble; the first byte selects which.
@@ -44,7 +44,7 @@ fn take_frame<'a>(reader: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Proto
     Ok(Some((header.kind, body)))
 }
 
-/// Decodes frame after frame, until the end or the first error.
+/// Decodes frames until the end or the first error.
 fn stream(data: &[u8]) {
     let mut reader = data;
     for _ in 0..FRAMES_MAX {
@@ -62,7 +62,7 @@ fn stream(data: &[u8]) {
     }
 }
 
-/// Body length in the first frame's header, if the header is complete. Computed without the code under test.
+/// Length of the first body, if its header is complete. Independent of the code under test.
 fn announced(stream: &[u8]) -> Option<usize> {
     let length = stream.get(1..HEADER_BYTES)?;
     Some(length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
@@ -72,14 +72,14 @@ fn body_bytes_max(stream: &[u8]) -> usize {
     if stream.first() == Some(&kind::DATA) { DATA_BYTES_MAX } else { CONTROL_BYTES_MAX }
 }
 
-/// Checks a stream that ended within a frame.
+/// Checks the result for a stream that ended within a frame.
 fn cut(stream: &[u8]) {
     let Some(length) = announced(stream) else { return };
     assert!(length <= body_bytes_max(stream), "a body of {length} bytes was waited for");
     assert!(stream.len() - HEADER_BYTES < length, "a whole frame was taken for a cut one");
 }
 
-/// Checks that a refused frame is longer than its type permits.
+/// Checks that a refused frame is longer than its kind permits.
 fn refused(stream: &[u8], error: ProtocolError) {
     let max = body_bytes_max(stream);
     let ProtocolError::TooLarge { len, max: said } = error else { panic!("a header was refused: {error}") };
@@ -120,7 +120,7 @@ fn decode(frame_kind: u8, body: &[u8]) {
             ToSender::Verdict { outcome: Err(failure), .. } | ToSender::Refused(failure) => Some(failure),
             _ => None,
         };
-        // An unknown reason, of a later version, is decoded as the most general one, so its code is not encoded again.
+        // An unknown reason of a later version is read as the most general one, so its code is not preserved.
         let code_at = HEADER_BYTES + if frame_kind == kind::VERDICT { 4 } else { 0 };
         if failure.is_some_and(|failure| failure.code == FailureCode::FileSystem) {
             again[code_at] = whole[code_at];
@@ -133,7 +133,7 @@ fn decode(frame_kind: u8, body: &[u8]) {
     messages(body);
 }
 
-/// Checks bodies of the perf protocol, whose frames have the same form.
+/// Checks that decoded bodies of the perf protocol, which have the same form, are encoded to the same bytes.
 fn measurement(body: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = Request::decode(body) {
@@ -147,7 +147,7 @@ fn measurement(body: &[u8]) {
     }
 }
 
-/// Checks the frames that are exchanged beside messages.
+/// Checks the frames that accompany messages.
 fn messages(body: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = messages::Request::decode(body) {
@@ -172,7 +172,7 @@ fn messages(body: &[u8]) {
     }
 }
 
-/// Checks that an accepted name stays below the directory to which it is joined, and that a refused name breaks a rule.
+/// Checks that an accepted name stays below the directory that it is joined to, and that a refused name breaks a rule.
 fn name(bytes: &[u8]) {
     let name = match RelativeName::parse(bytes) {
         Ok(name) => name,
@@ -191,8 +191,7 @@ fn name(bytes: &[u8]) {
     assert!(!shown.chars().any(char::is_control), "{shown:?} could move a terminal's cursor");
 }
 
-/// Checks that an accepted link target stays within its tree, even if each of its components is a link to the top of
-/// the tree, and that its components are valid names.
+/// Checks that an accepted target leads into its tree, even if each of its components is a link to the top of the tree.
 fn target(link: &[u8], target: &[u8]) {
     let Ok(link) = RelativeName::parse(link) else { return };
     if check_link_target(&link, target, 1).is_err() {
@@ -226,8 +225,8 @@ fn refused_name(bytes: &[u8], error: NameError) {
     assert!(broken || cfg!(windows), "{} was refused: {error}", bytes.escape_ascii());
 }
 
-/// Returns true if a component is a spelling of an unfinished file's name or of its short name, or close to one.
-/// Written without the code under test. No letter of these names is the lower case of a non-ASCII letter.
+/// Returns true if a component is a spelling of an unfinished file's name or of its short name, or similar to one.
+/// Independent of the code under test. No letter of these names is the lower case of a letter outside of ASCII.
 fn may_be_reserved(component: &[u8]) -> bool {
     let ascii: String =
         component.iter().filter(|byte| byte.is_ascii()).map(|byte| byte.to_ascii_lowercase() as char).collect();

@@ -1,4 +1,4 @@
-//! Decoder of the modern code (`spec/fountain-code.md`): any symbols in any order, compared with a second elimination.
+//! The modern code's decoder (`spec/fountain-code.md`): any symbols in any order, compared with a second elimination.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,8 @@ pub fn run(data: &[u8]) {
     scenario.finish();
 }
 
-/// Makes a shape from K and length, as sent by a peer. Impossible shapes must be refused as documented.
+/// Shape of a block with K and length as a peer could declare them. Checks that impossible shapes are refused as
+/// documented.
 fn shape(input: &mut Input<'_>) -> Option<BlockShape> {
     let k = input.below(K_MAX + 1);
     let length_bytes = match input.below(4) {
@@ -67,7 +68,7 @@ struct Scenario<'a> {
     shape: BlockShape,
     encoder: Encoder<&'a [u8]>,
     decoder: Decoder,
-    /// True if all symbols are the encoder's; otherwise they are noise, and only the rank can be checked.
+    /// True if symbols come from the encoder. Otherwise they are noise, and only the rank can be checked.
     honest: bool,
     seen: BTreeSet<u32>,
     rank: Option<Rank>,
@@ -105,7 +106,7 @@ impl Scenario<'_> {
         self.check_data();
     }
 
-    /// Checks that decoded bytes equal the sent ones, and that the known start of the block has no gap.
+    /// Checks that decoded bytes equal the source, and that they begin without a gap.
     fn check_data(&self) {
         let available = self.decoder.available_bytes();
         assert_eq!(self.decoder.data().len(), available);
@@ -123,7 +124,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// Pushes a symbol of another size, which must be refused without effect.
+    /// Checks that a symbol of another size is refused and changes nothing.
     fn push_misshapen(&mut self, input: &mut Input<'_>) {
         let (expected, got) = (self.shape.symbol_size(), input.below(SYMBOL_SIZE_MAX + 2));
         if got == expected {
@@ -161,7 +162,7 @@ impl Rank {
         self.rows.iter().flatten().count()
     }
 
-    /// Adds a symbol; returns true if it is independent of the earlier ones.
+    /// Adds a symbol. Returns true if it is independent of earlier symbols.
     fn add(&mut self, esi: u32) -> bool {
         let mut row = vec![0; self.rows.len()];
         write_coefficients(esi, &mut row);

@@ -2,14 +2,14 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Takes choices off the front of a byte string. At the end of the bytes every choice is zero and [`Input::is_empty`]
-/// returns true: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation
-/// of one byte changes one choice.
+/// Sequence of choices, taken from the front of a byte string. After its end every choice is zero, and
+/// [`Input::is_empty`] returns true: a short input is a short scenario, not an error. Each choice takes few whole
+/// bytes, so that a mutation of one byte changes one choice.
 #[derive(Debug)]
 pub struct Input<'a>(Unstructured<'a>);
 
 impl<'a> Input<'a> {
-    /// Makes an input of all of `data`.
+    /// Sequence of choices from all of `data`.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
         Self(Unstructured::new(data))
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         self.value()
     }
 
-    /// Takes an integer. Missing bytes count as zeros.
+    /// Reads an integer; missing bytes are zeros.
     fn value<T: Arbitrary<'a> + Default>(&mut self) -> T {
         self.0.arbitrary().unwrap_or_default()
     }
@@ -51,13 +51,12 @@ impl<'a> Input<'a> {
         self.value()
     }
 
-    /// Takes a byte, and returns true for one in `n` of its values; `n` is a power of two up to 256. Never true at the
-    /// end of the input.
+    /// True for one of `n` values of a byte, `n` a power of two up to 256; false after the end of the input.
     pub fn rarely(&mut self, n: u16) -> bool {
         u16::from(self.u8()) % n == n - 1
     }
 
-    /// Takes a number below `n`, or 0 if `n` is 0. Uses as many bytes as `n` − 1 has, the highest first.
+    /// A number below `n`; 0 if `n` is 0. Takes as many bytes as `n` - 1 has, most significant first.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.choose_index(n).unwrap_or(0)
     }
@@ -72,18 +71,18 @@ impl<'a> Input<'a> {
         self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }
 
-    /// Takes a length byte, and that number of bytes.
+    /// Bytes preceded by a length byte.
     pub fn short_bytes(&mut self) -> &'a [u8] {
         let n = self.u8().into();
         self.bytes(n)
     }
 
-    /// Takes all remaining bytes.
+    /// All remaining bytes.
     pub fn all(&mut self) -> &'a [u8] {
         self.bytes(usize::MAX)
     }
 
-    /// Takes a number of any magnitude: small ones, powers of two and their neighbours, the largest, and arbitrary
+    /// A number of any magnitude: small numbers, powers of two and their neighbours, the greatest number, and arbitrary
     /// ones.
     pub fn number(&mut self) -> u64 {
         let choice = self.u8();
@@ -99,12 +98,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Takes a [`number`](Self::number), and returns its lower half.
+    /// Lower half of [`Input::number`].
     pub fn number32(&mut self) -> u32 {
         self.number() as u32
     }
 
-    /// Takes a number within 127 of `near`, or an arbitrary one.
+    /// `near` plus or minus at most 127, or an arbitrary number.
     pub fn number_near(&mut self, near: u64) -> u64 {
         match self.u8() as i8 {
             i8::MIN => self.number(),
@@ -113,7 +112,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Changes `bytes` by one to four edits from the input. The result may be equal to the original.
+/// Changes `bytes` by one to four edits from the input; the result may equal the original.
 pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..=input.below(4) {
         let at = input.below(bytes.len());

@@ -1,9 +1,9 @@
-//! Bodies of the fuzz targets: plain functions over bytes. They are called by libFuzzer (`fuzz_targets/`), and by
-//! ordinary tests (`tests/targets.rs`).
+//! Bodies of the fuzz targets: plain functions over bytes, driven by libFuzzer (`fuzz_targets/`) and by ordinary tests
+//! (`tests/targets.rs`).
 //!
-//! A body panics if the code under test panics, or breaks the promise in the first lines of the body's file. Structured
-//! bodies read their bytes as choices ([`input`]): every byte string is a scenario, and a longer byte string continues
-//! the scenario of its prefix.
+//! A body panics when the code under test does, or breaks the promise stated at the top of the body's file. Structured
+//! bodies read their bytes as choices ([`input`]): every byte string is a scenario, and a longer one continues a
+//! shorter one.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub mod side;
 pub mod streams;
 pub mod wire;
 
-/// A target: its name and body.
+/// A target: name and body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

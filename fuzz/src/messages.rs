@@ -1,4 +1,4 @@
-//! Messages of a session, as an application uses them.
+//! An application that uses the messages of a session.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dfcp_time::Time;
 
 use crate::input::Input;
 
-/// Lengths of messages, bytes: the number alone, at most one datagram, and several.
+/// Lengths of messages, from less than a datagram to several.
 const LENGTHS: [usize; 6] = [8, 100, 1_300, 2_000, 9_000, 60_000];
 
 /// Messages that one end has sent and received.
@@ -16,12 +16,12 @@ const LENGTHS: [usize; 6] = [8, 100, 1_300, 2_000, 9_000, 60_000];
 pub struct SideMessages {
     /// Messages that the connection has accepted. Each begins with its number.
     sent: u64,
-    /// Lengths of the peer's messages received so far, by number.
+    /// Lengths of the received messages of the peer, by number.
     got: BTreeMap<u64, usize>,
 }
 
 impl SideMessages {
-    /// Sends a message, whose length and deadline the input selects.
+    /// Sends a message with length and deadline from the input.
     pub fn send(&mut self, now: Time, connection: &mut Connection, input: &mut Input<'_>) {
         let Some(mut messages) = connection.messages() else { return };
         let within = Duration::from_millis(input.u8().into());
@@ -32,7 +32,8 @@ impl SideMessages {
         }
     }
 
-    /// Reads all received messages. Panics if a message arrives twice, was never sent, or differs from the sent one.
+    /// Reads all messages that have arrived. Panics if a message arrives twice, was never sent, or differs from the
+    /// sent one.
     pub fn receive(&mut self, connection: &mut Connection, peer: &Self) {
         let Some(mut messages) = connection.messages() else { return };
         while let Some(got) = messages.receive() {
@@ -51,7 +52,7 @@ impl SideMessages {
     }
 }
 
-/// Makes a message: its number, and bytes derived from it.
+/// Message that begins with its number, followed by bytes computed from it.
 fn message(number: u64, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| (at as u64).wrapping_mul(31).wrapping_add(number) as u8).collect();
     bytes[..8].copy_from_slice(&number.to_be_bytes());

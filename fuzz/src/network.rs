@@ -43,13 +43,12 @@ pub struct Network {
     from_third: u64,
     profile: Profile,
     is_sealed: bool,
-    /// Number of datagrams sent by both ends.
+    /// Number of datagrams sent by the ends.
     pub datagrams: u64,
 }
 
 impl Network {
-    /// Makes a client that connects to a server, with these configurations of the same profile. Nothing has been sent
-    /// yet.
+    /// Network with a client that connects to a server, with configurations of one profile; nothing has been sent yet.
     #[must_use]
     pub fn new(client: Config, server: Config) -> Self {
         let address = |last, port| SocketAddr::from(([192, 0, 2, last], port));
@@ -72,7 +71,7 @@ impl Network {
         }
     }
 
-    /// Lets both ends work, and puts their datagrams on the wires.
+    /// Serves both ends, and puts their datagrams on the wires.
     pub fn work(&mut self) {
         for from in 0..2 {
             let mut out = Vec::new();
@@ -102,7 +101,7 @@ impl Network {
         }
     }
 
-    /// Checks the invariants that hold at all times.
+    /// Checks the invariants that hold at any time.
     fn check_bounds(&self) {
         let [client, server] = &self.sides;
         for (reader, writer) in [(client, server), (server, client)] {
@@ -123,8 +122,8 @@ impl Network {
         self.post(to, out);
     }
 
-    /// Delivers a datagram that no end sent. If it passes the integrity check of a plaintext profile, bytes are no
-    /// longer compared, because nothing is guaranteed then.
+    /// Delivers a datagram that no end sent. If a plaintext end may accept it as genuine, content is no longer
+    /// compared, because nothing is promised then.
     fn hand_over_forged(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
         if !self.is_sealed && is_whole(bytes) {
             self.sides.iter_mut().for_each(|side| side.is_checked = false);
@@ -144,7 +143,7 @@ impl Network {
         }
     }
 
-    /// Delivers everything on a wire, in order or in reverse.
+    /// Delivers all datagrams of a wire, in order or in reverse.
     pub fn deliver_all(&mut self, from: usize, reversed: bool) {
         for _ in 0..self.wires[from].len() {
             let last = self.wires[from].len() - 1;
@@ -152,25 +151,25 @@ impl Network {
         }
     }
 
-    /// Loses the datagram at `index`.
+    /// Loses the datagram at `index` of a wire.
     pub fn lose(&mut self, from: usize, index: usize) {
         self.wires[from].remove(index);
     }
 
-    /// Loses the `count` oldest datagrams.
+    /// Loses the oldest `count` datagrams of a wire.
     pub fn lose_many(&mut self, from: usize, count: usize) {
         let count = count.min(self.wires[from].len());
         self.wires[from].drain(..count);
     }
 
-    /// Delivers a copy of the datagram at `index`, which stays on the wire.
+    /// Delivers the datagram at `index` of a wire, and keeps it there.
     pub fn duplicate(&mut self, from: usize, index: usize) {
         if let Some(datagram) = self.wires[from].get(index).cloned() {
             self.hand_over(1 - from, self.sides[from].host.address, &datagram.bytes);
         }
     }
 
-    /// Delivers a changed copy of the datagram at `index`; checksum and CRC are not repaired.
+    /// Delivers a changed copy of the datagram at `index`; checksum and CRC are not corrected.
     pub fn change(&mut self, from: usize, index: usize, input: &mut Input<'_>) {
         let Some(datagram) = self.wires[from].get(index) else { return };
         let mut bytes = datagram.bytes.clone();
@@ -180,7 +179,7 @@ impl Network {
         }
     }
 
-    /// Delivers bytes from the input, with the address of the other end or of a third host.
+    /// Delivers `bytes`, as if from the other end or from a third address.
     pub fn inject(&mut self, to: usize, from_third: bool, bytes: &[u8]) {
         let from = if from_third { self.third } else { self.sides[1 - to].host.address };
         self.hand_over_forged(to, from, bytes);
@@ -208,15 +207,15 @@ impl Network {
 
     // ---- time ----
 
-    /// Advances the time to the next timer of either end, by at most `limit`.
+    /// Advances to the next timer of either end, by at most `limit`.
     pub fn advance_to_timer(&mut self, limit: Duration) {
         let next = self.sides.iter().filter_map(|side| side.next_timeout(self.now)).min();
         self.now = next.unwrap_or(self.now).clamp(self.now, self.now + limit);
     }
 
     /// Runs without the adversary: the network delivers everything in order, and both applications read, and end their
-    /// streams. Panics if a connection hangs before all written bytes have arrived. Stops without a verdict after
-    /// `datagrams_max` datagrams.
+    /// streams. All written bytes must arrive, or the connection must end with an error. `datagrams_max` bounds the
+    /// work; a run that reaches it is not judged.
     pub fn settle(&mut self, datagrams_max: u64) {
         self.run_on(datagrams_max, true);
         self.sides.iter_mut().for_each(|side| side.read(self.now, usize::MAX));
@@ -254,7 +253,7 @@ impl Network {
     }
 }
 
-/// Returns true if a plaintext datagram passes the check of its checksum or CRC, and is a valid segment.
+/// Returns true if a plaintext datagram is a segment with a correct checksum or CRC.
 fn is_whole(datagram: &[u8]) -> bool {
     match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => header.verify(datagram).is_ok(),
@@ -265,7 +264,7 @@ fn is_whole(datagram: &[u8]) -> bool {
 
 #[cfg(test)]
 impl Network {
-    /// Like [`Network::settle`], but no application reads or closes.
+    /// Like [`Network::settle`], but the applications neither read nor close.
     pub(crate) fn hang(&mut self) {
         self.run_on(u64::MAX / 2, false);
     }

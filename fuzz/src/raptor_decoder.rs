@@ -1,5 +1,5 @@
-//! Decoder of the classic code (`spec/fountain-code-classic.md`), with genuine segments, and with hostile states and
-//! bytes. A block takes milliseconds, so the amount of work is small.
+//! The classic code's decoder (`spec/fountain-code-classic.md`), with genuine segments, and with hostile states and
+//! bytes. A block takes milliseconds, so the work has tight limits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +18,14 @@ const HOSTILE_STATES_MAX: usize = 12;
 const DECODES_MAX: usize = 5;
 const BLOCK_ID: u32 = 9;
 
-/// Genuine sender, made once, because its segments do not depend on the input.
+/// The genuine sender, created once: its segments do not depend on the input.
 struct Sender {
     initial: State,
     source: Vec<u8>,
     encoder: Encoder,
     pool: StatePool,
     graphs: GraphCache,
-    /// First segments with their graphs, as far as they have been used.
+    /// Segments made so far, from the first on, with their graphs.
     segments: BTreeMap<u32, (Arc<SegmentGraph>, Vec<u8>)>,
 }
 
@@ -58,7 +58,7 @@ impl Sender {
     }
 }
 
-/// Pushes the segments selected by the input, and decodes from time to time.
+/// Pushes the segments selected by the input, and decodes at some points.
 pub fn run(data: &[u8]) {
     SENDER.with_borrow_mut(|sender| scenario(&mut Input::new(data), sender));
 }
@@ -115,7 +115,7 @@ fn scenario(input: &mut Input<'_>, sender: &mut Sender) {
     }
 }
 
-/// Returns a state of any three words; `None`, as documented, for words that the generator cannot leave.
+/// A state of three arbitrary words; `None`, as documented, for states that the generator cannot leave.
 fn hostile_state(input: &mut Input<'_>) -> Option<State> {
     let words = [input.number32(), input.number32(), input.number32()];
     let state = State::from_words(words);
@@ -123,8 +123,7 @@ fn hostile_state(input: &mut Input<'_>) -> Option<State> {
     state
 }
 
-/// Pushes a segment and checks the result. A segment is new if its state is: states that draw the same graph count as
-/// one.
+/// Pushes a segment. It is new if its state is: states with the same graph count as one.
 fn push(decoder: &mut Decoder, graph: &Arc<SegmentGraph>, segment: &[u8], seen: &mut BTreeSet<State>) {
     let full = seen.len() >= SEGMENTS_MAX;
     let is_new = !decoder.is_complete() && !seen.contains(&graph.state().canonical());

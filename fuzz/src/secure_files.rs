@@ -34,7 +34,7 @@ fn public_text(input: &mut Input<'_>) -> Vec<u8> {
     if input.bool() { key.to_string().into_bytes() } else { key.fingerprint().to_string().into_bytes() }
 }
 
-/// Second, independent decoder: 43 digits of 6 bits, the last two bits zero, and one optional trailing `=`.
+/// Independent decoder: 43 digits of 6 bits, the last two bits zero, one optional `=`.
 fn base64(text: &str) -> Option<[u8; 32]> {
     let text = text.strip_suffix('=').unwrap_or(text);
     let digits: Option<Vec<u8>> =
@@ -48,7 +48,7 @@ fn base64(text: &str) -> Option<[u8; 32]> {
     Some(out)
 }
 
-/// Checks that a parsed key equals the second decoder's result, and is printed as it was written.
+/// Checks that a parsed key equals the result of the independent decoder, and is printed as it was written.
 fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let key = text.parse::<PublicKey>();
@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// Significant part of a key file: the whole content, except one LF or CR LF at its end.
+/// Significant part of a key file: all of it except one LF or CR LF at the end.
 fn line(content: &[u8]) -> &[u8] {
     match content {
         [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] => line,
@@ -70,7 +70,7 @@ fn line(content: &[u8]) -> &[u8] {
     }
 }
 
-/// Checks that two files have the same key exactly if they are equal apart from one line end. Keys are compared by a
+/// Checks that two files have the same key exactly if they are equal without one line end. Keys are compared through a
 /// handshake message.
 fn key_file(input: &mut Input<'_>) {
     let edit = input.below(5);
@@ -106,8 +106,8 @@ fn is_same(key: PreSharedKey, other: PreSharedKey) -> bool {
     }
 }
 
-/// Checks that a cookie is valid for the values of its issue, in its time step and the next, and that no other bytes
-/// are.
+/// Checks that a cookie is valid only with the values for which it was issued, in its time step and the next one, and
+/// that no other bytes are.
 fn cookie(input: &mut Input<'_>) {
     let jar = CookieJar::new([7; 32]);
     let (step, id) = (input.number(), input.number32());

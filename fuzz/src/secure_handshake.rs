@@ -1,8 +1,8 @@
 //! Noise messages, genuine and forged (`spec/security.md` §2).
 //!
-//! Before each genuine message of a handshake, forged ones arrive: changed, random, or of another handshake. Each must
-//! be refused without effect, so that the genuine one is accepted afterwards. The first message of `XX` is
-//! authenticated only by later messages: a changed one may be answered, and the initiator must refuse that answer.
+//! Forged messages precede each genuine message of a handshake: changed, random, or from another handshake. Each must
+//! be refused and change nothing, so that the genuine message is accepted afterwards. The first message of `XX` is
+//! authenticated only by later messages: a changed one may be answered, and that answer must be refused.
 
 use std::sync::LazyLock;
 
@@ -16,10 +16,11 @@ use crate::input::{Input, filler, mutate};
 const PROLOGUE: &[u8] = b"DFCP 2 and the options of a SYN";
 const RESPONDER_SEED: [u8; 32] = [5; 32];
 
-/// Messages of one more handshake of each pattern, with the same static keys: an attacker's recordings.
+/// All messages of one more handshake of each pattern, with the same static keys, as an attacker may have recorded
+/// them.
 static RECORDED: LazyLock<[Vec<Vec<u8>>; 3]> = LazyLock::new(|| Pattern::ALL.map(record));
 
-/// Runs one handshake. The input selects the pattern, the payloads and the forgeries.
+/// Runs one handshake with the pattern, the payloads and the forgeries in the input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let pattern = input.pick(&Pattern::ALL);
@@ -37,7 +38,7 @@ pub fn run(data: &[u8]) {
         kept = Some(answered);
         Ok(length)
     });
-    let Some(second) = second else { return }; // the payload was too long, and the responder cannot write again
+    let Some(second) = second else { return }; // the payload was too long, and the responder has only one try
     let kept = kept.expect("who writes the second message keeps something");
 
     if pattern == Pattern::FirstContact && fingerprint && input.bool() {
@@ -54,7 +55,7 @@ pub fn run(data: &[u8]) {
     agree(initiator.finish().expect("all messages were exchanged"), responder);
 }
 
-/// A message and its payload.
+/// A message, with its payload.
 struct Message {
     payload: Vec<u8>,
     bytes: Vec<u8>,
@@ -78,8 +79,8 @@ fn initiator(pattern: Pattern, fingerprint: bool, seed: [u8; 32]) -> Initiator {
     Initiator::new(keys, PROLOGUE, seed).expect("these keys are those of the pattern")
 }
 
-/// Writes a message, with a payload whose length the input selects, shortened if necessary. A payload that is too long,
-/// or an output that is too short, must leave the state unchanged.
+/// Writes a message with the longest possible payload up to a length from the input. Checks that too long a payload, or
+/// too short an output, leaves the state unchanged.
 fn write(input: &mut Input<'_>, mut write: impl FnMut(&[u8], &mut [u8]) -> Result<usize, HandshakeError>) -> Message {
     let mut payload = filler(7, usize::from(input.u16()) % (MESSAGE_BYTES_MAX + 2));
     loop {
@@ -95,7 +96,7 @@ fn write(input: &mut Input<'_>, mut write: impl FnMut(&[u8], &mut [u8]) -> Resul
     }
 }
 
-/// Writes a message with a writer that can be called only once; `None` if the payload was too long.
+/// Like [`write`], for a writer that can be called only once; `None` if the payload was too long.
 fn write_once(
     input: &mut Input<'_>,
     write: impl FnOnce(&[u8], &mut [u8]) -> Result<usize, HandshakeError>,
@@ -159,7 +160,7 @@ fn record(pattern: Pattern) -> Vec<Vec<u8>> {
     vec![first, second, third]
 }
 
-/// Makes a forged message for position `index` of the handshake; `None` if it equals the genuine one.
+/// A forged message for position `index` of the handshake, from the input; `None` if it equals the genuine one.
 fn forged(input: &mut Input<'_>, genuine: &[u8], index: usize) -> Option<Vec<u8>> {
     let message = match input.below(4) {
         0 => input.short_bytes().to_vec(),
@@ -178,8 +179,7 @@ fn assert_refusal(error: HandshakeError) {
     assert!(refusals, "a forged message was refused for another reason: {error:?}");
 }
 
-/// Delivers forged first messages. Returns the answers to those that a responder of `XX` cannot distinguish from
-/// genuine ones.
+/// Delivers forged first messages; returns the answers to those that `XX` cannot distinguish from genuine ones.
 fn forge_first(input: &mut Input<'_>, pattern: Pattern, genuine: &[u8]) -> Vec<Vec<u8>> {
     let mut misled = Vec::new();
     for _ in 0..input.below(4) {
@@ -187,7 +187,7 @@ fn forge_first(input: &mut Input<'_>, pattern: Pattern, genuine: &[u8]) -> Vec<V
         match read_first(pattern, PROLOGUE, &message) {
             Err(error) => assert_refusal(error),
             Ok((responder, _)) => {
-                // A recorded first message is genuine, too: accepting it is a replay (`SECURITY.md`).
+                // A recorded first message is genuine, too: SECURITY calls this a replay.
                 let replayed = RECORDED[usize::from(pattern.id()) - 1][0] == message;
                 assert!(pattern == Pattern::FirstContact || replayed, "a forged first message was accepted");
                 let mut answer = vec![0; MESSAGE_BYTES_MAX];
@@ -208,7 +208,7 @@ fn forge_first(input: &mut Input<'_>, pattern: Pattern, genuine: &[u8]) -> Vec<V
     misled
 }
 
-/// Another responder answers with its own key, which the fingerprint reveals ([noise-8]).
+/// Answers with the key of an impostor; the fingerprint must reveal it ([noise-8]).
 fn impersonate(initiator: &mut Initiator, first: &[u8]) {
     let keys = ResponderKeys { own: Some(static_key(66)), pre_shared: None };
     let (responder, _) =
@@ -240,7 +240,7 @@ fn forge_second(
     }
 }
 
-/// Delivers the third message of `XX` after forged ones; returns the responder's result.
+/// Exchanges the third message of `XX`, after forged ones; returns the responder's result.
 fn third(input: &mut Input<'_>, initiator: &mut Initiator, mut half_open: HalfOpen) -> Established {
     assert_eq!(initiator.peer(), Some(static_key(2).public()));
     let genuine = write(input, |payload, out| initiator.write_third(payload, out));
@@ -264,7 +264,7 @@ fn third(input: &mut Input<'_>, initiator: &mut Initiator, mut half_open: HalfOp
     established
 }
 
-/// Checks that both ends have the same secrets: each opens the other's datagrams.
+/// Checks that both ends have the same secrets: each opens datagrams that the other sealed.
 fn agree(initiator: Established, responder: Established) {
     assert_eq!(initiator.handshake_hash(), responder.handshake_hash());
     let known = initiator.pattern() != Pattern::PreShared;

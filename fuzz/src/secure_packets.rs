@@ -1,7 +1,7 @@
-//! Sealing, opening and the replay window (`spec/security.md` §3 and §4), against a model.
+//! Sealing, opening and the replay window (`spec/security.md` §3 and §4), compared with a model.
 //!
-//! The input selects the numbers of sealed datagrams, and delivers them in any order, repeatedly, and changed. Only
-//! genuine datagrams that are unseen, within the window, and of a reachable epoch may open.
+//! The scenario seals datagrams with numbers from the input, and delivers them in any order, repeatedly, and changed. A
+//! datagram must open exactly if it is genuine, unseen, in the window and of an epoch within reach.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const EPOCH: u64 = 1 << EPOCH_SHIFT;
 const OPERATIONS_MAX: usize = 400;
 const HEADER: [u8; 24] = [0xA5; 24];
 
-/// Runs the operations described by the input.
+/// Runs the operations in the input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (seal, open) = keys(input.pick(&Cipher::ALL));
@@ -106,7 +106,7 @@ struct Scenario {
 }
 
 impl Scenario {
-    /// Seals a datagram, with a number at an edge of the window or of an epoch, or anywhere.
+    /// Seals a datagram with a number at an edge of the window or of an epoch, or anywhere.
     fn seal(&mut self, input: &mut Input<'_>) {
         let to_next_epoch = EPOCH - self.next % EPOCH;
         let step = match input.below(8) {
@@ -144,7 +144,7 @@ impl Scenario {
 
     /// Delivers a genuine datagram, for the first time or again.
     fn deliver_any(&mut self, input: &mut Input<'_>) {
-        // The index counts from the newest datagram, because old ones are outside the window.
+        // Counted from the newest datagram: old ones are outside of the window.
         let index = (self.sent.len()).checked_sub(1 + input.below(self.sent.len()));
         let Some(sealed) = index.and_then(|index| self.sent.get(index)).cloned() else { return };
         let fresh = self.model.is_unseen(sealed.number);
@@ -168,7 +168,7 @@ impl Scenario {
         assert!(!self.window.check(sealed.number));
     }
 
-    /// Delivers a datagram with other bytes, another header or another number. It must have no effect.
+    /// Delivers a datagram with changed bytes, header or number. It must change nothing.
     fn deliver_changed(&mut self, input: &mut Input<'_>) {
         let index = input.below(self.sent.len());
         let Some(sealed) = self.sent.get(index).cloned() else { return };

@@ -1,5 +1,5 @@
-//! Initial inputs for fuzzing, stored in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`. They
-//! contain structures that random bytes rarely form, such as whole handshakes and valid texts.
+//! Inputs with which fuzzing starts, kept in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`:
+//! inputs that random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
@@ -20,15 +20,15 @@ use crate::input::filler;
 /// An initial input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Name of the target, and of its folder.
+    /// Name of the target, and of the folder.
     pub target: &'static str,
     /// File name.
     pub name: String,
-    /// Content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// Returns all seeds, always the same.
+/// All seeds. The result is always the same.
 #[must_use]
 pub fn all() -> Vec<Seed> {
     let named = [wire(), texts(), frames(), names(), scenarios()].concat();
@@ -95,7 +95,7 @@ fn report() -> Vec<u8> {
     out
 }
 
-/// A report with all records that belong to features.
+/// A report with the records that are optional features.
 fn report_of_features() -> Vec<u8> {
     let mut out = vec![0; 300];
     let mut writer = ReportWriter::new(&mut out, &Report::default()).expect("there is room");
@@ -114,7 +114,7 @@ fn report_of_features() -> Vec<u8> {
     out
 }
 
-/// One datagram of each kind, and their payloads without headers.
+/// One datagram of each kind, and the payloads alone.
 fn wire() -> Vec<Named> {
     let options =
         SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: Features::NONE }
@@ -258,9 +258,9 @@ fn names() -> Vec<Named> {
     ]
 }
 
-/// Undisturbed transfers, so that the fuzzer can disturb complete ones.
+/// Undisturbed transfers, which the fuzzer can mutate.
 fn scenarios() -> Vec<Named> {
-    // Default configurations of both ends, and a scenario that settles at its end; see `connection`.
+    // Default configurations of both ends, and the choice to settle at the end; see `connection`.
     let modern = [&[0; 20][..], &[1]].concat();
     let sealed = [&[0; 21][..], &[1]].concat();
     let classic = [&[0; 22][..], &[1]].concat();
@@ -273,18 +273,18 @@ fn scenarios() -> Vec<Named> {
     let transfer = |head: &[u8], length: u16| {
         [head, &opening[..], &write(length), &[5], &turns(12), &[6, 0, 0x86, 0], &turns(8)].concat()
     };
-    // One message of each length in each direction, with a deadline of a quarter of a second, and then reading them;
-    // see `connection::act_on_messages`.
+    // A message of each length in each direction, with a lifetime of a quarter of a second, read afterwards; see
+    // `connection::act_on_messages`.
     let both = |length: u8| [[97, 1, 255, 0, length], [225, 1, 255, 0, length]].concat();
     let sent: Vec<u8> = (0..6).flat_map(|length| [both(length), turns(2)].concat()).collect();
     let messages =
         [&sealed[..], &opening, &opening, &sent, &turns(4), &[97, 0, 225, 0], &[6, 0, 0x86, 0], &turns(8)].concat();
-    // Choices of a session: first those for the SYNACK, then operations; see `feedback_session::run`.
+    // Choices of a session: first the SYNACK, then operations; see `feedback_session::run`.
     let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
-    // A report that all but a few symbols of the newest block have arrived; then 200 ms pass.
+    // All but a few symbols of the newest block have arrived; then 200 ms pass.
     let report = [5, 1, 0, 255, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 4];
     let session = [&head[..], &[0, 0, 0xFF, 0xFF, 3, 4], &report.repeat(4), &[13, 3, 3, 6], &report.repeat(3)].concat();
-    // Two datagrams whose numbers differ by a step, the newer one delivered first, and each delivered once more; see
+    // Two datagrams whose numbers differ by `step`. The newer one is delivered first, and each is repeated once; see
     // `secure_packets::run`.
     let around = |step: u8, more: u8| {
         let seal_two = [0, 0, 0, 0, 0, 0, 0, step, more, 0, 0, 0];

@@ -1,5 +1,5 @@
-//! One end: a host, and the bytes that its applications have written and read. All calls of `dfcp-proto` by the driver
-//! are made here.
+//! One end: a host, and the bytes written and read by its applications. The driver accesses `dfcp-proto` only through
+//! this module.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,9 +13,9 @@ use crate::input::Input;
 use crate::messages::SideMessages;
 use crate::streams::{SideStreams, StreamAction};
 
-/// Number of datagrams that an interface accepts at once, which makes the rate `Line` finite.
+/// Datagrams that an interface accepts before a pause: this makes the rate `Line` finite.
 const BURST_MAX: usize = 32;
-/// Pause of the interface after such a burst.
+/// Pause of a full interface.
 const BURST_PAUSE: Duration = Duration::from_micros(400);
 /// Attempts to serve a timer at one instant. After these, the timer counts as stuck.
 const TIMER_ATTEMPTS_MAX: usize = 8;
@@ -35,12 +35,12 @@ pub struct Side {
     others: SideStreams,
     /// Messages of the main connection.
     pub messages: SideMessages,
-    /// First connection, on which the input acts. Not cleared at its end.
+    /// Handle of the first connection, on which the input acts; kept after the end of the connection.
     pub main: Option<Handle>,
     main_is_over: bool,
     own: Pattern,
     peer: Pattern,
-    /// Most bytes that any connection of this end has accepted from its application.
+    /// Most bytes that any connection of this end has accepted.
     pub written_max: u64,
     /// Most bytes that any connection of this end has delivered.
     pub read_max: u64,
@@ -48,13 +48,14 @@ pub struct Side {
     pub read_total: u64,
     /// True if received bytes are compared with the peer's pattern.
     pub is_checked: bool,
-    /// True if the input has set a rate or token bucket so low that the rest of a scenario could take forever.
+    /// True if the input has set a rate or a token bucket so low that the rest of a scenario may never end.
     pub is_throttled: bool,
     next_transmit: Time,
 }
 
 impl Side {
-    /// Makes an end at `address`. On each connection it writes the pattern `own`, and expects the pattern `peer`.
+    /// Makes an end at `address` that writes the pattern `own` on each of its connections and expects the pattern
+    /// `peer`.
     #[must_use]
     pub fn new(address: SocketAddr, accept: Option<Accept>, own: u64, peer: u64) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl Side {
         self.streams.insert(handle, Stream::new(self.own, self.peer));
     }
 
-    /// Returns the main connection and its first stream; `None` after its end.
+    /// The main connection and its stream, until the connection is over.
     #[must_use]
     pub fn main(&self) -> Option<(&Connection, &Stream)> {
         let handle = self.main.filter(|_| !self.main_is_over)?;
@@ -110,7 +111,7 @@ impl Side {
         self.main().is_some_and(|(_, stream)| stream.is_read())
     }
 
-    /// Delivers a datagram from `from`. An answer that needs no connection is appended to `out`.
+    /// Processes a datagram from `from`; an answer without a connection is appended to `out`.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut Vec<Packet>) {
         match self.host.receive(now, from, &mut datagram.to_vec()) {
             Received::Opened(handle) if self.host.connections.len() > CONNECTIONS_MAX => self.host.forget(handle),
@@ -120,8 +121,8 @@ impl Side {
         }
     }
 
-    /// Serves timers and events at `now`, and appends the datagrams to send to `out`. Panics if a timer stays due
-    /// although it is served: a real program would loop.
+    /// Serves timers and events at `now`, and appends datagrams to send to `out`. Panics if a due timer stays due when
+    /// served: a real program would spin.
     pub fn work(&mut self, now: Time, out: &mut Vec<Packet>) {
         for attempt in 0.. {
             self.serve(now);
@@ -151,7 +152,7 @@ impl Side {
         self.host.connections.keys().copied().collect()
     }
 
-    /// Sends datagrams; returns false if the interface is busy or filled up before all were sent.
+    /// Appends datagrams to send; returns `false` if the interface became full before the last one.
     fn transmit(&mut self, now: Time, out: &mut Vec<Packet>) -> bool {
         if self.next_transmit > now {
             return false;
@@ -165,7 +166,7 @@ impl Side {
         !is_full
     }
 
-    /// Returns the time of the next call of [`work`](Self::work).
+    /// Time at which this end must be served again.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         self.host.next_timeout(now).map(|at| if at <= now { at.max(self.next_transmit) } else { at })
@@ -235,7 +236,7 @@ impl Side {
         }
     }
 
-    /// Lets the main connection's application read the messages of `peer`.
+    /// Lets the main connection's application read all messages of `peer` that have arrived.
     pub fn receive_messages(&mut self, peer: &SideMessages) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         if let Some(connection) = self.host.connections.get_mut(&handle) {
@@ -251,8 +252,8 @@ impl Side {
         }
     }
 
-    /// Changes a setting of the main connection to a value from the input. *Coding* and *Decoding* are left alone:
-    /// without them, other bytes are delivered, as documented.
+    /// Sets a random setting of the main connection to a value from the input. *Coding* and *Decoding* stay unchanged:
+    /// without them other bytes are delivered, as documented.
     pub fn set_something(&mut self, input: &mut Input<'_>) {
         let Some((connection, _)) = self.main_mut() else { return };
         match input.below(3) {
@@ -275,10 +276,10 @@ impl Side {
 /// Action of an application other than writing or reading.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// Send what has been written.
+    /// Send the written bytes.
     Flush,
     /// End this half of the stream.
     ShutDown,
-    /// End the connection at once.
+    /// End the connection immediately.
     Abort,
 }

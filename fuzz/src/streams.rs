@@ -1,4 +1,4 @@
-//! Streams of a session other than the first, as an application uses them.
+//! An application that uses the streams of a session other than the first.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::input::Input;
 /// An action on a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamAction {
-    /// Opens a stream of this kind.
+    /// Open a stream of this kind.
     Open(StreamKind),
-    /// Writes some bytes.
+    /// Write some bytes.
     Write,
-    /// Reads some bytes.
+    /// Read some bytes.
     Read,
-    /// Finishes our half.
+    /// Finish our half.
     Finish,
-    /// Resets our half.
+    /// Reset our half.
     Reset,
-    /// Asks the peer to end its half.
+    /// Request the peer to stop its half.
     Stop,
-    /// Polls events, and accepts streams.
+    /// Poll events, and accept streams.
     Accept,
 }
 
@@ -34,8 +34,8 @@ pub struct SideStreams {
 }
 
 impl SideStreams {
-    /// Performs an action on a stream from the input, which may have ended or never existed. With a pattern of the
-    /// peer, panics if a byte read differs from the pattern.
+    /// Executes an action on a stream from the input, which may be gone or may never have existed. Panics if a read
+    /// byte differs from the written one, if bytes are checked.
     pub fn act(
         &mut self,
         now: Time,
@@ -46,7 +46,7 @@ impl SideStreams {
     ) {
         let mut streams = connection.streams();
         let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
-        // The first stream is excluded, because other actions write and read it.
+        // Not the first stream, which other actions write and read.
         let id = known.unwrap_or_else(|| StreamId::from_word(1 + u32::from(input.u8())));
         match action {
             StreamAction::Open(kind) => {
@@ -95,7 +95,7 @@ impl SideStreams {
     }
 }
 
-/// Returns the pattern of a stream: each stream has its own.
+/// Pattern of a stream, different for each stream.
 fn of_stream(side: Pattern, id: StreamId) -> Pattern {
     Pattern(side.0 ^ (u64::from(id.to_word()) + 1) << 32)
 }

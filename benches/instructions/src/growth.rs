@@ -8,8 +8,8 @@ use crate::callgrind::Valgrind;
 use crate::cases::growth::{FILLED, KINDS, Kind};
 use crate::counts;
 
-/// Maximum permitted ratio of a datagram's cost with items to its cost without: allows longer code paths by a constant,
-/// and deeper trees.
+/// Greatest permitted ratio of a datagram's cost to its cost without items. The margin covers deeper trees and a
+/// constant additional cost.
 const FACTOR_MAX: f64 = 1.5;
 
 /// Instructions per datagram of one kind of item.

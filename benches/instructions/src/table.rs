@@ -8,7 +8,7 @@ use crate::cases::Case;
 use crate::counts::{Build, Counts, part_name};
 use crate::recorded::Recorded;
 
-/// A count, possibly missing.
+/// Recorded and present count of a case or part; either may be missing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     /// Name of the case and part.

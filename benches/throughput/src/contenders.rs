@@ -100,7 +100,7 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Values of [`COUNTERS`](Self::COUNTERS), in order.
     fn counters(&self) -> [u64; COUNTERS_MAX];
 
-    /// Closes the connection at once, without waiting for the peer and without lingering state.
+    /// Closes the connection immediately, without waiting for the peer and without lingering state.
     fn close(self);
 }
 

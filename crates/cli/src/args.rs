@@ -198,7 +198,7 @@ pub struct SendArgs {
     /// bytes appended to a file meanwhile
     #[arg(long)]
     pub strict: bool,
-    /// Address of `dfcp receive`; [`Cli::checked`](crate::cli::Cli::checked) takes it from the end of `files`.
+    /// Address of `dfcp receive`; [`Cli::checked`](crate::cli::Cli::checked) moves it here from the end of `files`.
     #[arg(skip)]
     pub to: Option<String>,
     /// Listen for one `dfcp receive --from`: on this port (default 23327) of every local address, or on the given address or host name
@@ -360,7 +360,7 @@ impl PathArgs {
         key_log::path(self.key_log).into_iter().chain(self.qlog.clone()).collect()
     }
 
-    /// Refuses bounds of the automatic rate that exclude each other.
+    /// Checks that `--min-rate` is at most `--max-rate`.
     pub(crate) fn check(&self) -> Result<(), String> {
         match (self.min_rate, self.max_rate) {
             (Some(least), Some(most)) if least > most => {
@@ -371,7 +371,7 @@ impl PathArgs {
         }
     }
 
-    /// Flag that turns encryption off, if one was given.
+    /// Returns the flag that turns encryption off, if one was given.
     pub fn insecure_flag(&self) -> Option<&'static str> {
         match () {
             () if self.insecure_classic => Some("--insecure-classic"),
@@ -380,12 +380,13 @@ impl PathArgs {
         }
     }
 
-    /// Effective rate. Classic has no automatic rate; its token bucket is a separate limit.
+    /// Returns the sending rate. Without `--rate`, it is `auto`, or `line` for the classic profile, which has no
+    /// automatic rate. The token bucket of classic connections is a separate limit.
     pub fn rate(&self) -> RateArg {
         self.rate.unwrap_or(if self.insecure_classic { RateArg::Line } else { RateArg::Auto(Policy::Fair) })
     }
 
-    /// Rate for display, and true if a circuit breaker guards it.
+    /// Describes the sending rate and whether a circuit breaker guards it, for display.
     pub fn describe_rate(&self) -> String {
         // Classic and `line` have no circuit breaker.
         let breaker = if self.insecure_classic || !matches!(self.rate(), RateArg::Bps(_)) { "off" } else { "on" };
@@ -424,7 +425,7 @@ fn mtu(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Parses an integer from 1 on.
+/// Parses an integer from 1 to 65536.
 ///
 /// # Errors
 /// Fails for any other text.
@@ -435,7 +436,7 @@ pub fn count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Parses a duration; seconds without a unit.
+/// Parses a duration; a number without a unit is in seconds.
 fn any_seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),

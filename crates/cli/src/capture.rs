@@ -12,7 +12,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 use self::packet::LinkType;
 use crate::limits::{CAPTURE_BLOCK_BYTES_MAX, CAPTURE_INTERFACES_MAX};
 
-/// A capture cannot be read.
+/// Reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureError {
     /// Reading the file failed.
@@ -51,7 +51,7 @@ pub(crate) enum CaptureError {
     NoTime,
 }
 
-/// Bytes of an Enhanced Packet Block in front of its packet; the next constant is that of a Simple Packet Block.
+/// Bytes before the packet data in an Enhanced Packet Block, and in a Simple Packet Block.
 const ENHANCED_HEAD_BYTES: usize = 28;
 const SIMPLE_HEAD_BYTES: usize = 12;
 
@@ -62,7 +62,7 @@ pub(crate) struct Captured<'a> {
     pub(crate) at: Time,
     /// Link type of the packet's first header.
     pub(crate) link: LinkType,
-    /// Length of the packet on the wire.
+    /// Length of the packet on the wire, in bytes.
     pub(crate) wire_bytes: u32,
     /// Captured bytes of the packet.
     pub(crate) bytes: &'a [u8],
@@ -92,7 +92,7 @@ pub(crate) struct Frame {
     pub(crate) at: Option<Time>,
     /// Link type number of the interface; `None` if the interface was not described.
     pub(crate) link: Option<i32>,
-    /// Length of the packet on the wire.
+    /// Length of the packet on the wire, in bytes.
     pub(crate) wire_bytes: u32,
     /// Range of the captured bytes in the block.
     pub(crate) range: Range<usize>,
@@ -168,7 +168,7 @@ pub(crate) fn pieces<E: From<CaptureError>>(
     }
 }
 
-/// Reads more of the file. A block larger than the buffer is refused here; waiting for it would never end.
+/// Reads more of the file. Fails for a block larger than the buffer: its end would never arrive.
 fn refill(reader: &mut (dyn PcapReaderIterator + Send), at: u64) -> Result<(), CaptureError> {
     let before = reader.data().len();
     let refilled = reader.refill().is_ok();
@@ -181,7 +181,7 @@ fn refill(reader: &mut (dyn PcapReaderIterator + Send), at: u64) -> Result<(), C
     Ok(())
 }
 
-/// Packet in a block of `length` bytes, if there is one.
+/// Returns the packet in a block of `length` bytes, or `None` for a block without a packet.
 fn interpret(
     block: PcapBlockOwned<'_>,
     length: usize,
@@ -200,7 +200,7 @@ fn interpret(
             let interface = interfaces.first();
             let fraction = time(packet.ts_usec.into(), interface.map_or(1, |it| it.ticks_per_s)).as_ns();
             let at = Time::from_ns(u64::from(packet.ts_sec) * 1_000_000_000 + fraction);
-            // One variant of the format has a longer record header.
+            // Compute the start from the end: one variant of pcap has a longer record header.
             let start = length.saturating_sub(packet.data.len());
             frame(interface, Some(at), packet.origlen, start, packet.data.len())
         }
@@ -232,7 +232,8 @@ fn interpret(
     })
 }
 
-/// Ticks per second for the option `if_tsresol`: a power of ten, or of two if the highest bit is set. A value out of range means 1 s.
+/// Converts the option `if_tsresol` into ticks per second: a power of 10, or of 2 if the highest bit is set. A value
+/// out of range means 1 tick per second.
 fn ticks_per_s(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7F);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };

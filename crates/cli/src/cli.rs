@@ -72,7 +72,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Path options of the command, if it has them.
+    /// Returns the path options of the command, if it has them.
     const fn path(&self) -> Option<&PathArgs> {
         match self {
             Self::Send(args) => Some(&args.path),
@@ -101,7 +101,8 @@ impl Cli {
         Self::from_arg_matches(&Self::full_command().try_get_matches()?)
     }
 
-    /// Checks that depend on the calling side, which is known only after parsing; also takes the peer of `send` from the files.
+    /// Checks the arguments whose validity depends on which side opens the connection. For `send`, also moves the
+    /// receiver's address from the end of the files into [`SendArgs::to`](crate::args::SendArgs::to).
     ///
     /// # Errors
     /// Fails if arguments contradict each other.

@@ -13,7 +13,7 @@ pub fn add_seal(seal: Option<&Seal>, object: &mut Value) {
     object["pattern"] = json!(seal.map(|seal| pattern_name(seal.pattern)));
 }
 
-/// Advice after self-inflicted loss: the sender exceeded the path's capacity. `None` unless that was detected.
+/// Returns advice on a lower rate if the sender exceeded the path's capacity and caused loss itself; `None` otherwise.
 #[must_use]
 pub fn rate_advice(path: &PathSample) -> Option<String> {
     let rate_bps = path.carried_rate_bps?;

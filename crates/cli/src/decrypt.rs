@@ -20,7 +20,7 @@ use crate::capture::packet::{LinkType, carried};
 use crate::capture::{self, CaptureError, Piece};
 use crate::output;
 
-/// Decrypts what the keys permit, and prints counts of opened and other packets.
+/// Decrypts every datagram whose key is known, writes the new capture, and prints packet counts by outcome.
 ///
 /// # Errors
 /// Fails if a file cannot be read or written, there are no keys, or no datagram was decrypted.
@@ -62,7 +62,7 @@ pub fn run(args: &DecryptArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Summary of all packets by fate, for display.
+/// Describes the packet counts by outcome, for display.
 fn describe(counts: &Counts) -> String {
     let mut text = format!("opened {} of {} encrypted datagrams", counts.opened, counts.encrypted());
     for (count, what) in [
@@ -80,7 +80,7 @@ fn describe(counts: &Counts) -> String {
     text
 }
 
-/// Advice if no datagram was decrypted, by the most frequent cause.
+/// Returns advice for a capture without any decrypted datagram, by the most frequent cause.
 fn advice(counts: &Counts) -> &'static str {
     if counts.truncated >= counts.no_key.max(counts.forged) {
         "record whole packets, such as with tcpdump -s 0"
@@ -91,7 +91,7 @@ fn advice(counts: &Counts) -> &'static str {
     }
 }
 
-/// Default output path: `x.decrypted.pcapng` beside `x.pcapng`.
+/// Returns the default output path: `x.decrypted.pcapng` beside `x.pcapng`.
 fn beside(capture: &Path) -> PathBuf {
     let mut name = capture.file_stem().unwrap_or_default().to_owned();
     name.push(".decrypted");
@@ -102,7 +102,8 @@ fn beside(capture: &Path) -> PathBuf {
     capture.with_file_name(name)
 }
 
-/// Copies the capture with its datagrams decrypted. Returns the counts, whether the capture is whole, and the writer.
+/// Copies the capture and decrypts its datagrams. Returns the counts, false if the capture ends within a packet, and
+/// the writer.
 fn copy<W: Write>(file: impl Read + Send, keys: &mut KeyRing, mut out: W) -> Result<(Counts, bool, W), DecryptError> {
     let mut counts = Counts::default();
     // The buffer grows to the longest block, which the reader limits.
@@ -125,7 +126,7 @@ fn copy<W: Write>(file: impl Read + Send, keys: &mut KeyRing, mut out: W) -> Res
     Ok((counts, is_whole, out))
 }
 
-/// Ranges of the packet in a block, and of the possible DFCP payload in that packet.
+/// Returns the range of the packet in a block, and the range of the possible DFCP payload in that packet.
 fn packet_of(piece: &Piece<'_>) -> Option<(std::ops::Range<usize>, capture::packet::Carried)> {
     let frame = piece.frame.as_ref()?;
     let link = LinkType::from_number(frame.link?)?;
@@ -133,7 +134,7 @@ fn packet_of(piece: &Piece<'_>) -> Option<(std::ops::Range<usize>, capture::pack
     Some((frame.range.clone(), carried))
 }
 
-/// A capture could not be copied.
+/// Reason why a capture could not be copied.
 #[derive(Debug, thiserror::Error)]
 enum DecryptError {
     #[error(transparent)]

@@ -1,11 +1,11 @@
-//! Flags of the command that remedy an error or a skipped entry of [`dfcp_files`]: the errors of the library name no
-//! flags, except in sentences that a receiver sends to its peer.
+//! Command-line flags that remedy errors and skipped entries of [`dfcp_files`]. The library's errors name no flags,
+//! except in sentences that a receiver sends to its peer.
 
 use std::borrow::Cow;
 
 use dfcp_files::{RootError, Skipped, TransferError};
 
-/// Next step for an error of a transfer, in flags of the command.
+/// Returns the flags that remedy an error of a transfer.
 const fn advice(error: &TransferError) -> Option<&'static str> {
     Some(match error {
         TransferError::BothSend => {
@@ -21,17 +21,18 @@ const fn advice(error: &TransferError) -> Option<&'static str> {
     })
 }
 
-/// Error of a transfer with its next step, as one sentence.
+/// Describes an error of a transfer and its remedy in one sentence.
 pub(crate) fn describe(error: &TransferError) -> String {
     advice(error).map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"))
 }
 
-/// Error of a transfer for display. The type is kept where no flag helps, because [`crate::contact`] rewords some errors.
+/// Converts an error of a transfer for display. Without a remedying flag the type is kept, because [`crate::contact`]
+/// rewords some errors.
 pub(crate) fn transfer_error(error: TransferError) -> anyhow::Error {
     if advice(&error).is_some() { anyhow::anyhow!("{}", describe(&error)) } else { error.into() }
 }
 
-/// Error of an argument of `send`, with its next step.
+/// Converts an error of a path argument of `send`, with its remedy.
 pub(crate) fn root_error(error: &RootError) -> anyhow::Error {
     let advice = match error {
         RootError::Special { path, is_command, .. } => {
@@ -46,7 +47,7 @@ pub(crate) fn root_error(error: &RootError) -> anyhow::Error {
     anyhow::anyhow!("{error}{advice}")
 }
 
-/// Reason for skipping an entry, for JSON.
+/// Describes the reason for skipping an entry, for JSON.
 pub(crate) fn skipped_reason(what: Skipped) -> Cow<'static, str> {
     let advice = match what {
         Skipped::Link => ": --links keeps it if it stays inside the sent tree",
@@ -56,7 +57,7 @@ pub(crate) fn skipped_reason(what: Skipped) -> Cow<'static, str> {
     format!("{}{advice}", what.reason()).into()
 }
 
-/// Sentence about this number of skipped entries.
+/// Describes `count` entries that were skipped for the same reason.
 pub(crate) fn skipped_counted(what: Skipped, count: u64) -> String {
     let advice = if matches!(what, Skipped::Link | Skipped::Copy) { " without --links" } else { "" };
     format!("{}{advice}", what.counted(count))

@@ -1,6 +1,6 @@
 //! Summaries of many entries: one line per reason, with the number of entries and a few of their names.
 //!
-//! Entries end in any order over several streams, so the shown names are those that sort first.
+//! Entries end in any order, because several streams carry them. The shown names are the first in sort order.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     failed: Vec<(String, Names)>,
-    /// Number of failed entries whose reason exceeded [`GROUPS_MAX`].
+    /// Number of failed entries without a group, because [`GROUPS_MAX`] other reasons have one.
     failed_beyond: u64,
     skipped: Vec<(Skipped, Names)>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Groups {
 struct Names {
     count: u64,
     has_others: bool,
-    /// Names that sort first, at most [`NAMES_SHOWN_MAX`].
+    /// First names in sort order, at most [`NAMES_SHOWN_MAX`].
     first: BTreeSet<String>,
 }
 
@@ -42,7 +42,7 @@ impl Groups {
         names_of(&mut self.skipped, what).add(name, false);
     }
 
-    /// Lines for display, one per reason.
+    /// Returns one line per reason, for display.
     pub(crate) fn lines(&self) -> Vec<String> {
         let skipped = self
             .skipped
@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// Names under `key`; starts an empty group if needed.
+/// Returns the names under `key`; adds an empty group if there is none.
 fn names_of<K: PartialEq>(groups: &mut Vec<(K, Names)>, key: K) -> &mut Names {
     let place = groups.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
         groups.push((key, Names::default()));

@@ -1,4 +1,4 @@
-//! `dfcp id`.
+//! `dfcp id`: prints the user's public key.
 
 use dfcp_framing::printable;
 use serde_json::json;

@@ -1,7 +1,8 @@
-//! `--key-log`: secrets of connections, to decrypt one's own captures (`spec/security.md` §6).
+//! `--key-log`: writes secrets of connections to a file, so that users can decrypt captures of their own traffic
+//! (`spec/security.md` §6).
 //!
-//! Writing requires both the flag and the environment variable. A leftover variable alone reveals nothing, nor does a flag in a script that
-//! another user runs.
+//! Writing requires both the flag and an environment variable. A forgotten variable alone reveals no keys, and neither
+//! does the flag alone in a script that another user runs.
 
 pub mod line;
 #[cfg(test)]
@@ -24,13 +25,13 @@ use crate::private_file::{self, Permits};
 /// Environment variable with the file's path.
 pub const VARIABLE: &str = "DFCP_KEYLOG";
 
-/// Path of the key log, if `asked` and the variable is set.
+/// Returns the path of the key log if the flag was given (`asked`) and the variable is set.
 #[must_use]
 pub fn path(asked: bool) -> Option<PathBuf> {
     env::var_os(VARIABLE).filter(|path| asked && !path.is_empty()).map(PathBuf::from)
 }
 
-/// Opens the key log named by the environment and prints a warning, if the flag was given.
+/// Opens the key log that the environment variable names, and prints a warning; `None` if the flag was not given.
 ///
 /// # Errors
 /// Fails if the variable is unset, the file cannot be written, or other users could read it or created it (\[keylog-1\]).
@@ -63,10 +64,10 @@ struct Writer {
 #[derive(Debug)]
 struct State {
     file: File,
-    /// The file ends in the middle of a line, as after a full disk.
+    /// True if the file ends in the middle of a line, for example because the disk was full.
     is_torn: bool,
     lines: usize,
-    /// The loss of lines has been reported.
+    /// True after the user was warned that lines are missing.
     is_told: bool,
 }
 

@@ -1,9 +1,10 @@
 //! Library of the `dfcp` command, so that tests and other programs of the workspace can drive it.
 //!
-//! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`], [`perf`], [`pipe`],
-//! [`relay`]) are thin: their work on a connection is in [`dfcp_files`] and [`perf`], generic over [`dfcp_files::transport::Transport`];
-//! only [`net`] opens and accepts connections of the `dfcp` crate. [`identity`] holds the user's key and the trusted keys; [`pairing`]
-//! serves two people without keys. With these, [`contact`] decides which hosts to trust, and [`admission`] which peers to accept.
+//! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
+//! [`perf`], [`pipe`], [`relay`]) are thin: their work on a connection is in [`dfcp_files`] and [`perf`], generic over
+//! [`dfcp_files::transport::Transport`]. Only [`net`] opens and accepts connections of the `dfcp` crate. [`identity`]
+//! holds the user's key and the trusted keys; [`pairing`] authenticates two users by a one-time code. Based on both,
+//! [`contact`] decides which hosts to trust, and [`admission`] which peers to accept.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! First lines that a listener prints: its address, and the command that calls it.
+//! First lines that a listener prints: its address, and the command to connect to it.
 
 pub(crate) mod own_addresses;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::own_addresses::Reachable;
 use crate::output;
 
-/// Command that calls a listener of this `service` at `place`.
+/// Returns the command that connects to a listener of this `service` at `place`.
 #[must_use]
 pub(crate) fn call(service: Service, place: &str) -> String {
     match service {
@@ -21,7 +21,7 @@ pub(crate) fn call(service: Service, place: &str) -> String {
     }
 }
 
-/// Prints that this program listens at `address`, and the command that `call` makes for reaching it. `doing` completes the sentence with
+/// Prints the listening `address`, and the command from `call` that connects to it. `doing` completes the sentence with
 /// the service and its end; `more` adds members to the JSON object. Returns the reachable places.
 pub(crate) fn announce(
     address: SocketAddr,
@@ -49,7 +49,7 @@ pub(crate) fn announce(
     reachable
 }
 
-/// Text line for the reachable places.
+/// Returns the text line for the reachable places.
 fn describe(reachable: &Reachable, call: impl Fn(&str) -> String) -> String {
     let Some((last, others)) = reachable.places.split_last() else {
         return "this machine has no address yet at which others could reach it".to_owned();

@@ -47,7 +47,8 @@ fn main() -> ExitCode {
     program::exit_code(start(cli))
 }
 
-/// Runs a command that may create a user namespace, before the runtime starts: only a single-threaded process can. Returns its exit code.
+/// Runs a command that may create a user namespace, and returns its exit code. Called before the runtime starts: only a
+/// single-threaded process can create a user namespace.
 #[cfg(target_os = "linux")]
 fn without_threads(command: &Command) -> Option<ExitCode> {
     let outcome = match command {
@@ -124,7 +125,7 @@ async fn next_of(signals: &mut Option<EndSignals>) {
     }
 }
 
-/// True for commands that end in order when asked: they have peers to notify or results to print.
+/// Returns true for commands that end in order on a stop request: they have peers to notify or results to print.
 fn hears_stop(command: &Command) -> bool {
     match command {
         Command::Receive(_) | Command::Pipe(_) => true,
@@ -135,7 +136,7 @@ fn hears_stop(command: &Command) -> bool {
     }
 }
 
-/// Sentence about an interrupted command that printed nothing more specific.
+/// Returns the sentence about an interrupted command that printed nothing more specific.
 fn interruption(command: &Command) -> &'static str {
     match command {
         Command::Send(args) if args.dry_run => "interrupted: nothing was sent",

@@ -32,7 +32,7 @@ pub enum Cause {
     UnknownKey,
     /// The peer's code was wrong, or no code is valid.
     Code,
-    /// The place was given to another address before admission.
+    /// The connection was displaced by one from another address before admission.
     Displaced,
     /// The server is at its limit of sessions.
     Busy,
@@ -76,11 +76,11 @@ impl From<&NotAdmitted> for Cause {
 pub enum Outcome {
     /// Everything requested was done.
     Complete,
-    /// The session ended in order with something undone.
+    /// The session ended in order, but not everything requested was done.
     Incomplete,
     /// The session broke.
     Failed,
-    /// This program ended first.
+    /// This program ended before the session.
     Interrupted,
 }
 
@@ -178,7 +178,8 @@ impl Monitor {
         Ok(Self::new(of, audit))
     }
 
-    /// Serves these counts and those of `endpoint` if `--metrics` is given, until the returned value is dropped.
+    /// Serves the counts of this monitor and of `endpoint` until the returned exporter is dropped; `None` without
+    /// `--metrics`.
     ///
     /// # Errors
     /// Fails if the address cannot be used.
@@ -197,7 +198,7 @@ impl Monitor {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a rejected peer. Silent strangers are only counted.
+    /// Records a rejected peer. Silent peers are counted, but not logged.
     pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
         self.counts().refused[cause as usize] += 1;
         if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
@@ -260,13 +261,13 @@ pub struct Session {
     who: Value,
     began: Instant,
     has_ended: AtomicBool,
-    /// A line of this session is missing from the audit log.
+    /// True if a line of this session is missing from the audit log.
     is_line_lost: AtomicBool,
     by: Option<By>,
     handle: Handle,
 }
 
-/// Running session, as its server sees it. Cheap to clone.
+/// Handle of a running session, for its server. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Handle(Arc<Shared>);
 
@@ -277,13 +278,13 @@ struct Shared {
 }
 
 impl Handle {
-    /// Time since the peer was last heard, as last reported.
+    /// Returns the time since the peer's last datagram, computed from the last report of the session.
     #[must_use]
     pub fn unheard(&self) -> Duration {
         self.0.silence.unheard()
     }
 
-    /// Asks the session to end, because its peer has started another one.
+    /// Asks the session to end, because its peer has started another session.
     pub fn displace(&self) {
         self.0.is_displaced.notify_one();
     }
@@ -313,7 +314,7 @@ impl Session {
         self.handle.0.silence.note(unheard);
     }
 
-    /// Completes when the session must end because its peer has started another one.
+    /// Completes when the session must end because its peer has started another session.
     pub async fn displaced(&self) {
         self.handle.0.is_displaced.notified().await;
     }
@@ -324,7 +325,7 @@ impl Session {
         !self.is_line_lost.load(Ordering::Relaxed)
     }
 
-    /// Records the outcome of a file or directory, answered or about to be.
+    /// Records the outcome of an entry, just before or after it is confirmed to the peer.
     pub fn entry(&self, outcome: &EntryOutcome) {
         let number = entry(outcome);
         let mut counts = self.monitor.counts();

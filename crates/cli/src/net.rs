@@ -23,8 +23,8 @@ use crate::contact::{Contact, Next};
 use crate::output;
 use crate::resolve::resolve;
 
-/// Prints the settings on standard error before anything runs: rate, parameters and carrier, unless `json`; and always a warning if
-/// encryption is off.
+/// Prints the settings on standard error before anything runs: rate, parameters and carrier, unless `json` is true.
+/// Always prints a warning if encryption is off.
 pub fn announce(args: &PathArgs, json: bool) {
     if !json {
         output::note(&args.describe_rate());
@@ -42,8 +42,8 @@ pub fn announce(args: &PathArgs, json: bool) {
     }
 }
 
-/// Connects to `host_port`; returns the connection, verified to be the right host, and the address that answered. Further addresses of a
-/// name are tried in parallel if the first stays silent.
+/// Connects to `host_port` and verifies that the right host answers. If the first address of a name stays silent, its
+/// further addresses are tried in parallel.
 ///
 /// # Errors
 /// Fails if the name has no address, no address answers, or the host is not the right one.
@@ -63,7 +63,7 @@ pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyho
     }
 }
 
-/// Connection to the right host.
+/// Connection to the right host, with the proof of its identity.
 #[derive(Debug)]
 pub struct Connected {
     /// Connection to the host.
@@ -108,7 +108,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     Ok((stream, address.to_string()))
 }
 
-/// Explains a refusal without encryption, which has one likely cause.
+/// Explains a refused plaintext connection: most likely the listener was started without the same flag.
 fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyhow::Error {
     match (error.downcast_ref(), args.insecure_flag()) {
         (Some(ConnectError::Connection(ConnectionError::Refused)), Some(flag)) => anyhow::anyhow!(
@@ -131,7 +131,8 @@ fn advice(carrier: Carrier) -> String {
     }
 }
 
-/// Listens at `place`, for encrypted connections if `ways` are given. Of several addresses, the first local one is used.
+/// Listens at `place`, for encrypted connections if `ways` are given. Of several addresses, the first one of this
+/// machine is used.
 ///
 /// # Errors
 /// Fails if the address cannot be used, or the carrier needs more privileges.
@@ -159,7 +160,7 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
         };
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
-            // An error of the system itself; the carrier's own errors have their sentence.
+            // An error of the operating system; errors of the carrier already contain advice.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => ", choose a port from 1024 up",
             io::ErrorKind::PermissionDenied => "",
             // This machine lacks the IP version, or the name also resolves to other machines.
@@ -188,7 +189,8 @@ fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Applies the rate of the command line in either profile: classic is paced too, unless `line` is requested.
+/// Applies the command line's rate and other settings to a configuration of either profile. The classic profile is
+/// paced too, unless the rate is `line`.
 fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> {
     let rate = args.rate();
     for (flag, bound) in [("--max-rate", args.max_rate), ("--min-rate", args.min_rate)] {
@@ -211,8 +213,8 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
 
 /// Sets the largest symbols that fit IP packets of `--mtu` bytes to or from `address`.
 fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Config {
-    // Overhead of a segment: header and stream id, then the secret and tag of an encrypted segment, or a CRC-32C (`spec/wire-format.md` §1
-    // and §5, `spec/protocol.md` §6.1).
+    // Overhead of a segment: header and stream id, then either secret and tag (encrypted) or a CRC-32C
+    // (`spec/wire-format.md` §1 and §5, `spec/protocol.md` §6.1).
     let around_bytes = 24 + 4 + if matches!(config.security, Security::Sealed(_)) { 4 + 16 } else { 4 };
     let symbol_bytes = u32::from(args.mtu).saturating_sub(carrier(args).overhead_bytes(address) + around_bytes);
     config.symbol_size = config.symbol_size.min(u16::try_from(symbol_bytes).unwrap_or(u16::MAX));
@@ -224,7 +226,7 @@ fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Confi
 pub struct Server(Listener);
 
 impl Server {
-    /// Listening address, with the actual port.
+    /// Returns the listening address, with the actual port.
     ///
     /// # Errors
     /// Passes on the system's error.
@@ -232,7 +234,7 @@ impl Server {
         self.0.local_addr()
     }
 
-    /// Endpoint, whose counters remain readable after the server has been dropped.
+    /// Returns the endpoint; its counters remain readable after the server has been dropped.
     pub fn endpoint(&self) -> Endpoint {
         self.0.endpoint().clone()
     }

@@ -7,7 +7,7 @@ use dfcp_framing::frame::{Fields, kind, with_header};
 /// Unit of losses in the frame: parts per million.
 const PPM: f64 = 1e6;
 
-/// Appends a frame with the sender's figures.
+/// Appends a frame with the sender's path statistics.
 pub(crate) fn encode_path(path: &PathSample, out: &mut Vec<u8>) {
     with_header(kind::PERF_PATH, out, |out| {
         // Saturating casts: real values are far below 2³².
@@ -55,7 +55,7 @@ fn decode_found(fields: &mut Fields<'_>) -> Option<FoundRate> {
     })
 }
 
-/// Decodes a body.
+/// Decodes the body of the frame.
 ///
 /// # Errors
 /// Fails for a wrong length or an unknown phase.

@@ -1,7 +1,8 @@
 //! Files private to their owner that a command creates or appends to: key logs, audit logs, traces.
 //!
-//! Another user with write access to the directory, or the creator of the file, could otherwise read or change its content, or redirect the
-//! writes into another file. All checks use the opened file, so that it cannot be swapped meanwhile.
+//! Without the checks, another user with write access to the directory, or the creator of the file, could read or
+//! change its content, or redirect the writes into another file. All checks use the opened file, so that it cannot be
+//! swapped meanwhile.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,7 +19,7 @@ pub(crate) enum Permits {
     FilesAndDevices,
 }
 
-/// Opens the file for appending, created if missing; true if it ends in the middle of a line.
+/// Opens the file for appending, created if missing. Also returns true if the file ends in the middle of a line.
 ///
 /// # Errors
 /// Fails if the file cannot be opened, or [`check`] refuses it.
@@ -33,8 +34,8 @@ pub(crate) fn append(path: &Path, permits: Permits) -> anyhow::Result<(File, boo
     Ok((file, last != *b"\n"))
 }
 
-/// Opens the file with `options` and for reading; creates it with mode 0600. Follows no link and never blocks. The file is unchecked, so
-/// nothing may be written yet.
+/// Opens the file with `options` and for reading, created with mode 0600 if missing. Refuses symbolic links, and never
+/// blocks. The caller must [`check`] the file before it writes.
 ///
 /// # Errors
 /// Passes on errors of the system, and refuses symbolic links.
@@ -50,7 +51,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> anyhow::Result<(Fi
     let file = options.open(path).map_err(|error| explain(path, error))?;
     #[cfg(unix)]
     {
-        // Writes to a stopped terminal should block.
+        // Writes must block again: a stopped terminal should delay output, not fail it.
         let flags = rustix::fs::fcntl_getfl(&file).map_err(io::Error::from)?;
         rustix::fs::fcntl_setfl(&file, flags - rustix::fs::OFlags::NONBLOCK).map_err(io::Error::from)?;
     }
@@ -58,13 +59,13 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> anyhow::Result<(Fi
     Ok((file, there))
 }
 
-/// Rewords the system's error for a link that was not followed.
+/// Rewords the system's error for a refused symbolic link.
 fn explain(path: &Path, error: io::Error) -> anyhow::Error {
     let is_link = path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink());
     if is_link { anyhow::anyhow!("it is a symbolic link, which is not followed") } else { error.into() }
 }
 
-/// Checks that the file belongs to this user, is closed to group and others, and has no other hard link.
+/// Checks that the file belongs to this user, is inaccessible to group and others, and has no other hard link.
 ///
 /// # Errors
 /// Returns the fault with its remedy.
@@ -112,8 +113,8 @@ pub(crate) mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// Tests a writer of private files against everything that others could have put in its place. `begin` returns its refusal; `content`
-    /// is what it would accept.
+    /// Tests that a writer of private files refuses every kind of file that another user could have put in its place.
+    /// `begin` opens a path and returns the refusal, if any; `content` is file content that the writer accepts.
     pub(crate) fn refuses_what_others_can_use(content: &str, begin: impl Fn(&std::path::Path) -> Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);

@@ -21,24 +21,24 @@ use crate::units::{human_bytes, human_rate};
 pub struct OutageFigures {
     /// Duration so far.
     pub lasted: Duration,
-    /// Number of calls so far.
+    /// Number of connection attempts so far.
     pub calls: u32,
     /// True if the session has ended, false if it is silent.
     pub is_lost: bool,
-    /// Failure of the last completed call.
+    /// Error of the last failed connection attempt.
     pub last_failure: Option<String>,
 }
 
 /// Averaging window of the displayed rate.
 const RATE_WINDOW: Duration = Duration::from_secs(3);
 
-/// Minimum history of the rate for an estimate of the remaining time.
+/// Minimum time span of rate samples for an estimate of the remaining time.
 const RATE_KNOWN: Duration = Duration::from_secs(1);
 
-/// Silence of the peer that is displayed: many frame intervals of a live peer.
+/// Silence of the peer from which on the bar shows it: many frame intervals of a live peer.
 pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
-/// Silence of the peer that gets a line without a bar: shorter than the idle timeout of 30 s.
+/// Silence of the peer from which on a text line reports it, without a bar. Shorter than the idle timeout of 30 s.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
 /// Interval of text lines during an outage, without a bar.
@@ -47,7 +47,7 @@ const OUTAGE_TOLD: Duration = Duration::from_secs(60);
 /// Interval of JSON lines during an outage.
 const OUTAGE_JSON: Duration = Duration::from_secs(10);
 
-/// Reports per JSON progress line.
+/// Number of reports per JSON progress line.
 const REPORTS_PER_JSON_LINE: u32 = 4;
 
 /// Display of one transfer.
@@ -126,7 +126,7 @@ impl Display {
             let sentence = if self.tell_names { sentence.replacen("was", "would be", 1) } else { sentence.to_owned() };
             output::always(&format!("{}: {sentence}", self.peer));
         }
-        // A dry run prints nothing else.
+        // The summary is the result of a dry run, so `--quiet` does not suppress it.
         if self.tell_names {
             output::always(&format!("{}: {}", self.peer, dry_summary(report)));
         } else {
@@ -145,14 +145,14 @@ impl Display {
         }
     }
 
-    /// Forgets failures and skips, which the next session meets again.
+    /// Clears the collected failures and skips: the next session reports them again.
     pub fn begin_again(&self) {
         *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = Groups::default();
     }
 
-    /// Reports a lost session and the start of calls, for at most `limit`.
+    /// Reports a lost session and the start of reconnection attempts, for at most `limit`.
     pub fn lost(&self, cause: &TransferError, limit: Duration) {
-        // Omit the advice in the error: reconnecting follows it already.
+        // Omit the advice at the end of the error: the automatic reconnection follows it already.
         let cause = cause.to_string();
         let cause = cause.rsplit_once("; ").map_or(cause.as_str(), |(cause, _next_step)| cause);
         if self.json {
@@ -164,7 +164,7 @@ impl Display {
         self.say(&format!("{}: {cause}\n{}: calling again for up to {limit}; Ctrl-C ends that", self.peer, self.peer));
     }
 
-    /// Reports calls during an outage or a silence.
+    /// Reports reconnection attempts during an outage. A silent session is not reported.
     pub fn waits(&self, outage: &OutageFigures) {
         if !outage.is_lost {
             return;
@@ -186,7 +186,7 @@ impl Display {
         }
     }
 
-    /// Reports a new session.
+    /// Reports that the peer is connected again.
     pub fn is_back(&self, outage: &OutageFigures) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outage_told = 0;
         if !self.json {
@@ -195,7 +195,7 @@ impl Display {
         }
     }
 
-    /// Advice about self-inflicted loss, as of the last report.
+    /// Returns advice about self-inflicted loss, as of the last report.
     fn last_advice(&self) -> Option<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).path.as_ref().and_then(rate_advice)
     }
@@ -219,7 +219,7 @@ impl Display {
 }
 
 impl Drop for Display {
-    /// Ends an interrupted transfer, which is never finished.
+    /// Prints the grouped failures of an interrupted transfer, for which [`finish`](Self::finish) is never called.
     fn drop(&mut self) {
         self.tell_groups();
     }
@@ -306,7 +306,7 @@ fn reconnecting(peer: &str, outage: &OutageFigures) -> Value {
     })
 }
 
-/// Transfer rate over a known time.
+/// Mean transfer rate, with the time over which it was averaged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate {
     bps: f64,
@@ -314,7 +314,8 @@ struct Rate {
 }
 
 impl State {
-    /// Mean rate over the window; `None` until there are two samples.
+    /// Adds a report. Returns the mean rate over the window; `None` if the window spans less than half a report
+    /// interval.
     fn advance(&mut self, snapshot: &Snapshot) -> Option<Rate> {
         let (now, bytes) = (snapshot.elapsed, snapshot.done_bytes);
         self.reports += 1;
@@ -328,19 +329,19 @@ impl State {
         }
         let (at, before) = *self.recent.front()?;
         let known = now.saturating_sub(at);
-        // Too short an interval gives no rate.
+        // A shorter interval gives no meaningful rate.
         let is_known = known >= REPORT_INTERVAL / 2;
         is_known.then(|| Rate { bps: 8.0 * bytes.saturating_sub(before) as f64 / known.as_secs_f64(), known })
     }
 
-    /// True once per silence, when it is long enough to report.
+    /// Returns true once per silence, when `silence` reaches [`SILENCE_TOLD`].
     fn is_silence_news(&mut self, silence: Duration) -> bool {
         let was_told = std::mem::replace(&mut self.is_silence_told, silence >= SILENCE_TOLD);
         self.is_silence_told && !was_told
     }
 }
 
-/// Text beside the bar: amount, rate, remaining time and loss.
+/// Formats the text beside the bar: amount, rate, remaining time and loss.
 fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     let mut text = human_bytes(snapshot.done_bytes);
     if let Some(total_bytes) = snapshot.total_bytes {
@@ -367,31 +368,32 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     text
 }
 
-/// Path statistics for display. Receivers send only acknowledgements: they show the loss of incoming datagrams instead.
+/// Formats path statistics for display. Receivers send only acknowledgements, so they show the loss of incoming
+/// datagrams instead.
 fn path_figures(snapshot: &Snapshot) -> Vec<String> {
     let Some(path) = snapshot.path else { return Vec::new() };
     if snapshot.total_bytes.is_none() {
         return path.incoming_loss.map(|loss| format!("loss {:.1} %", 100.0 * loss)).into_iter().collect();
     }
-    // The automatic rate adds nothing to the transfer rate shown already.
+    // Omit the automatic rate: the transfer rate is shown already.
     let losses = path.found.and_then(|found| found.losses());
     [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten().collect()
 }
 
-/// Wasted data datagrams; `None` at receivers, which send no data.
+/// Returns the wasted data datagrams; `None` at receivers, which send no data.
 fn waste(snapshot: &Snapshot) -> Option<Waste> {
     snapshot.path.and_then(|path| path.waste()).filter(|_| snapshot.total_bytes.is_some())
 }
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    // The last session resumed what earlier sessions had delivered.
+    // Bytes of earlier sessions of this transfer count as resumed in the last session, but they were transferred, too.
     let was_there_bytes = (report.resumed_bytes + report.copied_bytes).saturating_sub(report.earlier_bytes);
     let came_bytes = report.bytes.saturating_sub(was_there_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
-/// Summary of a dry run.
+/// Formats the summary of a dry run.
 fn dry_summary(report: &Report) -> String {
     let files = match report.wanted.saturating_sub(report.wanted_links) {
         1 => "1 file".to_owned(),
@@ -450,7 +452,8 @@ fn summary(report: &Report) -> String {
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
     let goodput_bps = mean_rate_bps(report);
     let mut details = path.map_or_else(Vec::new, |path| path.describe(goodput_bps));
-    // A transfer without duration has no bottleneck; with a rate that is no limit, the bottleneck is unknown.
+    // A transfer without duration has no bottleneck. If the rate was not limiting, the path is not known as the
+    // bottleneck.
     let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(goodput_bps));
     let is_known =
         |bottleneck: &Bottleneck| report.last.elapsed >= RATE_KNOWN && !(is_free && *bottleneck == Bottleneck::Path);

@@ -1,7 +1,8 @@
 //! `--qlog`: trace of a command's connections for qlog tools (draft-ietf-quic-qlog-main-schema). `docs/qlog.md` lists the events.
 //!
-//! Connections pass events to a writer thread and never wait for it: events that exceed the queue are counted, and the trace states how
-//! many are missing. A trace that cannot be written ends with one line on standard error, and connections continue.
+//! Connections pass events to a writer thread and never wait for the thread. Events that exceed the queue are dropped
+//! and counted, and the trace states their number. A trace that cannot be written ends with one line on standard error,
+//! and connections continue.
 
 mod event;
 #[cfg(test)]
@@ -51,9 +52,9 @@ pub struct Trace {
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// True if no more events are taken: the command has ended, or the file cannot be written.
+    /// True if no more events are accepted: the command has ended, or the file cannot be written.
     is_closed: AtomicBool,
-    /// Dropped events that the file does not mention yet.
+    /// Number of dropped events that the file does not mention yet.
     lost: AtomicU64,
     connections: AtomicU64,
 }
@@ -105,7 +106,7 @@ impl Trace {
         Ok(Self { name, shared, sender, done: Mutex::new(done) })
     }
 
-    /// Observer for configurations whose connections belong in the trace.
+    /// Returns an observer for configurations whose connections belong in the trace.
     pub fn observer(&self) -> Observer {
         let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
         Observer::new(move |beginning| {
@@ -141,7 +142,7 @@ impl Drop for Trace {
     }
 }
 
-/// Name shared by both ends of a connection.
+/// Returns the name that both ends of a connection use in traces.
 fn group(beginning: &Beginning) -> Arc<str> {
     match beginning.initiator_id {
         Some(id) => format!("{id:08x}").into(),
@@ -154,7 +155,7 @@ fn group(beginning: &Beginning) -> Arc<str> {
 struct Connection {
     group: Arc<str>,
     profile: Profile,
-    /// Start of the connection, relative to that of the trace.
+    /// Start of the connection, relative to the start of the trace.
     began: Duration,
     sender: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -187,7 +188,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if is_old {
         let mut first = [0];
         file.read_exact(&mut first)?;
-        // Check this first: a film named by mistake must not get advice to change its mode.
+        // Check the content first: for a film named by mistake, the advice must not be to change its mode.
         ensure!(first == [RECORD_SEPARATOR], "it is there, and no trace");
     }
     private_file::check(&there, Permits::FilesAndDevices)?;

@@ -1,4 +1,4 @@
-//! `dfcp receive`.
+//! `dfcp receive`: receives files as a listener, or from a listening sender.
 
 mod apart;
 mod call;
@@ -32,7 +32,8 @@ use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
 use crate::{listening, net, output};
 
-/// Receives until interrupted or `stop`; with `--once` from one admitted sender, with `--from` from the called one.
+/// Receives until interrupted or `stop`. With `--once`, ends after one admitted sender; with `--from`, after the sender
+/// that it connects to.
 ///
 /// # Errors
 /// Fails if no sender could be admitted, or the output directory or the address cannot be used; with `--once`, also unless every file is
@@ -85,14 +86,14 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     stats.during(run_over(listener, (admission, pairs), target, &monitor, &args, stop)).await
 }
 
-/// Resumable transfers begun by code, if partial files are kept.
+/// Returns the resumable transfers that were paired by code; `None` for standard output and for plaintext connections.
 fn pairs(target: &Target, ways: Option<&Ways>) -> anyhow::Result<Option<Arc<Pairs>>> {
     let (Target::Directory(store), Some(_)) = (target, ways) else { return Ok(None) };
     let shown = || format!("cannot look at {}", printable_path(store.path()));
     Pairs::of_receiver(&ConfigDir::of_user()?, store.path()).map(Some).with_context(shown)
 }
 
-/// Forgets all transfers begun by code.
+/// Forgets all transfers that were paired by code.
 fn forget(json: bool) -> anyhow::Result<()> {
     let count = PairedTransfers::of(&ConfigDir::of_user()?).forget(SystemTime::now())?;
     if json {
@@ -107,7 +108,7 @@ fn is_standard_output(args: &ReceiveArgs) -> bool {
     args.output.as_os_str() == STANDARD_STREAM
 }
 
-/// The output directory, or standard output.
+/// Opens the output directory, or standard output.
 fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
     if !is_standard_output(args) {
         return Ok(Arc::new(open_store(args)?).into());
@@ -116,7 +117,7 @@ fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
     Ok(Target::stream(std::io::stdout(), args.max_bytes))
 }
 
-/// Opens the output directory, unless writing there would endanger this user's keys.
+/// Opens the output directory. Fails if writing there would endanger this user's keys.
 fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     let options = StoreOptions {
         replace: args.force.into(),
@@ -127,7 +128,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         allow_update: args.allow_update,
         allow_delete: args.allow_delete.into(),
     };
-    // Check before anything is created there.
+    // Check before anything is created in the output directory.
     Trusted::of(&args.peers.admission(), &args.audit, args.path.recorded_files()).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
@@ -197,7 +198,7 @@ pub async fn run_over<A: Acceptor>(
     Err(Interrupted(sentence).into())
 }
 
-/// Serves one sender. Its failure is reported and leaves other sessions alone.
+/// Serves one sender. A failure is reported and does not affect other sessions.
 async fn session<T: Transport>(
     connection: T,
     told: monitor::Session,

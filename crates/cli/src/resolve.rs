@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use anyhow::{Context, ensure};
 
-/// Addresses of `place`, a name or address with a port; at least one. The zone of an IPv6 address is a local interface's name or index.
+/// Resolves `place`, a name or address with a port, to at least one address. The zone of an IPv6 address is a local
+/// interface's name or index.
 ///
 /// # Errors
 /// Fails if the name has no address, or the interface does not exist.
@@ -30,7 +31,7 @@ fn with_zone(place: &str) -> anyhow::Result<Option<SocketAddr>> {
     Ok(Some(SocketAddrV6::new(address, port, 0, interface(zone)?).into()))
 }
 
-/// Parses an address, with the interface index of its zone if it has one.
+/// Parses an address, and returns the interface index of its zone if it has one.
 ///
 /// # Errors
 /// Fails if the text is no address, or the interface does not exist.
@@ -39,7 +40,7 @@ pub fn address(text: &str) -> anyhow::Result<(IpAddr, Option<u32>)> {
     Ok((address.parse()?, zone.map(interface).transpose()?))
 }
 
-/// Interface index of a zone, which is a name or a number.
+/// Returns the interface index of a zone, which is a name or a number.
 fn interface(zone: &str) -> anyhow::Result<u32> {
     named(zone).with_context(|| {
         format!(
@@ -54,7 +55,7 @@ fn named(zone: &str) -> Option<u32> {
     // For an unassigned index, `nix` returns an empty name.
     let has_name = |&number: &u32| if_indextoname(number).is_ok_and(|name| !name.is_empty());
     let number = || zone.parse().ok().filter(has_name);
-    // An interface may have a number as its name.
+    // Names come first: an interface may have a number as its name.
     if_nametoindex(zone).ok().or_else(number)
 }
 

@@ -1,4 +1,4 @@
-//! `dfcp send`.
+//! `dfcp send`: sends files to a listening receiver, or as a listener.
 
 mod listen;
 
@@ -19,7 +19,7 @@ use crate::qlog::Side;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
 
-/// Sends the files; a listener also obeys `stop`.
+/// Sends the files. With `--listen`, `stop` ends the listener.
 ///
 /// # Errors
 /// Fails unless the receiver confirms every file.
@@ -81,11 +81,11 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Note if `--delta` found nothing to copy.
+/// Note that is printed if `--delta` found nothing to copy.
 const NOTHING_COPIED: &str = "  --delta: nothing was copied there: the receiver has no older version of 256 KiB or more that this key has sent, or may not \
                               replace it (--force there), or they have nothing in common";
 
-/// Verdict as one sentence; failures and reasons were printed before.
+/// Turns an incomplete transfer into an error of one sentence; failures and reasons were printed before.
 fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());

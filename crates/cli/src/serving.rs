@@ -41,7 +41,7 @@ pub struct Serving {
     pub peers_max: usize,
     /// End after one peer.
     pub once: bool,
-    /// Time for which that one peer may be absent and still resume.
+    /// Longest absence after which the single peer of `once` may still resume.
     pub returns_max: Duration,
     /// True if the output is JSON.
     pub json: bool,
@@ -50,7 +50,7 @@ pub struct Serving {
 /// Reason why serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServingEnd {
-    /// The one peer has been served; true if its session succeeded.
+    /// The single peer has been served; true if its session succeeded.
     Once(bool),
     /// The program was asked to stop.
     Stopped {
@@ -59,10 +59,12 @@ pub enum ServingEnd {
     },
 }
 
-/// Runs `session` for every admitted connection until the acceptor fails, or with `once` until the first peer has been served; that peer
-/// may return after a lost session. Without an `admission`, every peer is admitted. When nobody can be admitted any more, running sessions
-/// still complete: no stranger ends them by guessing. After `stop`, nobody is admitted, and each session notifies its peer. `monitor`
-/// records every event, and rejects peers while its audit log cannot be written.
+/// Runs `session` for every admitted connection until the acceptor fails. With `once`, it ends after the first peer,
+/// which may return after a lost session. Without an `admission`, every peer is admitted.
+///
+/// After too many wrong codes, when nobody can be admitted any more, running sessions still complete: a stranger cannot
+/// end them by guessing. After `stop`, nobody is admitted, and each session notifies its peer. `monitor` records every
+/// event, and rejects peers while its audit log cannot be written.
 ///
 /// # Errors
 /// Fails if the acceptor fails, or if nobody can be admitted any more.
@@ -83,7 +85,7 @@ where
     let admission = admission.map(Arc::new);
     let places = Arc::new(Places::default());
     let mut guests = Guests::new(serving, Arc::clone(monitor));
-    // Dropped with this future, which aborts the tasks on an interruption.
+    // Both sets are dropped with this future, which aborts the tasks on an interruption.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     let mut broken_off = 0;
     let is_broken_off = |ended: &Result<Ended, JoinError>| ended.as_ref().is_ok_and(|ended| ended.is_broken_off);
@@ -118,7 +120,7 @@ where
                     Some(is_complete) if !is_cut => {
                         return Ok(ServingEnd::Once(settled(admission.as_deref(), is_complete).await));
                     }
-                    // An aborted session is counted when serving ends.
+                    // A session that the stop request cut off is counted below, when serving ends.
                     _ => continue,
                 }
             }
@@ -131,7 +133,7 @@ where
                         return Ok(ServingEnd::Once(settled(admission.as_deref(), true).await));
                     }
                 }
-                // The one peer may be absent temporarily.
+                // The single peer counts even if it is temporarily disconnected.
                 let under_way = broken_off.max(usize::from(guests.missed_at().is_some()));
                 return Ok(ServingEnd::Stopped { under_way });
             }
@@ -145,14 +147,15 @@ where
                 if let Some(admission) = admission {
                     admission.ended(key, by, &peer);
                 }
-                // Decide here: a session may end because of the stop before the loop has received it.
+                // Decide here: a session may end because of the stop request before the accept loop notices the
+                // request.
                 Ended { number, end, is_broken_off: end != SessionEnd::Complete && stop.is_requested() }
             });
         }
     }
 }
 
-/// Waits for answers to questions about the one peer.
+/// Waits until the user has answered open questions about the peer, then returns `is_complete`.
 async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
     if let Some(admission) = admission {
         admission.settle().await;
@@ -160,11 +163,11 @@ async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
     is_complete
 }
 
-/// Ended session.
+/// Result of an ended session.
 struct Ended {
     number: u64,
     end: SessionEnd,
-    /// The session was aborted by the stop.
+    /// True if the stop request cut the session off.
     is_broken_off: bool,
 }
 
@@ -183,21 +186,22 @@ struct Guests {
 struct One {
     served: Option<Served>,
     peer: String,
-    /// Number of its last session.
+    /// Number of the peer's last session.
     number: u64,
-    /// Deadline for its return; `None` while it has a session.
+    /// Deadline for the peer's return; `None` while it has a session.
     missed_at: Option<Instant>,
 }
 
 impl Guests {
     fn new(serving: Serving, monitor: Arc<Monitor>) -> Self {
         let refusals = Refusals::new(serving.service, Arc::clone(&monitor));
-        // Measurements and pipes are not shared by key: many may come from one host on purpose.
+        // No limit per key for measurements and pipes: one host may start many on purpose.
         let shares = Shares::new(serving.peers_max, serving.service.is_files());
         Self { serving, monitor, shares, seats: Seats::default(), refusals, one: None }
     }
 
-    /// Gives an admitted peer a place, possibly that of its own silent session; otherwise refuses the peer as busy.
+    /// Gives an admitted peer a place, possibly by replacing the peer's own silent session. Refuses the peer as busy if
+    /// there is no place.
     fn admit<T: Transport>(
         &mut self,
         connection: Opening<T>,
@@ -228,14 +232,14 @@ impl Guests {
         share.or_else(|| self.seats.displace(key).filter(|_| is_files).and_then(|displaced| displaced.share))
     }
 
-    /// True for the first peer, and for its return while it has no live session.
+    /// With `once`: returns true for the first peer, and for the same peer again if it has no live session.
     fn is_the_one(&mut self, key: Option<PublicKey>, by: Option<By>) -> bool {
         let Some(one) = &self.one else { return true };
         let is_same = one.served.is_some() && one.served == Served::of(key, by);
         is_same && (one.missed_at.is_some() || self.seats.displace_number(one.number))
     }
 
-    /// Handles the end of a session; `Some` if the one peer is finished, with its success.
+    /// Handles the end of a session. Returns `Some` if the single peer is finished: true if its session succeeded.
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Option<bool> {
         let Ended { number, end, .. } = match ended.map_err(JoinError::try_into_panic) {
             Ok(ended) => ended,
@@ -255,7 +259,7 @@ impl Guests {
         None
     }
 
-    /// Time at which the absent one peer is given up.
+    /// Returns the time at which the server stops waiting for the absent single peer.
     fn missed_at(&self) -> Option<Instant> {
         self.one.as_ref().and_then(|one| one.missed_at)
     }
@@ -278,7 +282,7 @@ impl Serving {
     }
 }
 
-/// Admits a connection, unless its place is taken meanwhile. Without an `admission`, every connection is admitted.
+/// Admits a connection, unless its place is given away meanwhile. Without an `admission`, every connection is admitted.
 async fn enter<T: Transport>(
     admission: Option<Arc<Admission>>,
     monitor: Arc<Monitor>,

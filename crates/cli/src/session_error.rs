@@ -32,10 +32,10 @@ pub enum SessionError {
     /// The server was started without the options that the request needs.
     #[error("the client was refused: {0}")]
     Unsuited(String),
-    /// A local socket failed, apart from the connection.
+    /// A socket of this machine failed, but the connection is intact.
     #[error("datagrams of this machine cannot be taken any more ({0}); start it again")]
     Local(io::Error),
-    /// The measurement requires undecoded data, which this kind of connection cannot leave undecoded.
+    /// The measurement requires undecoded data, but only classic connections can leave data undecoded.
     #[error("{0}; start both sides with --insecure-classic")]
     AlwaysDecoded(#[from] ParameterError),
 }
@@ -50,7 +50,8 @@ impl From<ReadError> for SessionError {
     }
 }
 
-/// Text for a lost connection. A peer that resets it is reachable: its program has ended or failed, and the path works.
+/// Describes a lost connection. A peer that resets the connection is reachable: its program has ended or failed, and
+/// the path works.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
     if matches!(cause, Some(ConnectionError::PeerLostSession | ConnectionError::PathTooNarrow)) {

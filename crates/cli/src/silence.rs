@@ -1,21 +1,22 @@
-//! Silence of a peer.
+//! Time since a peer's last datagram.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Last reported silence with its time. The silence grows until the next report; before the first one it is zero.
+/// Last reported silence of a peer, and the time of the report. The silence grows until the next report; before the
+/// first report it is zero.
 #[derive(Debug, Default)]
 pub(crate) struct Silence(Mutex<Option<(Instant, Duration)>>);
 
 impl Silence {
-    /// Stores the current silence.
+    /// Reports the current silence.
     pub(crate) fn note(&self, unheard: Duration) {
         *self.last() = Some((Instant::now(), unheard));
     }
 
-    /// Time since the last datagram.
+    /// Returns the time since the peer's last datagram.
     pub(crate) fn unheard(&self) -> Duration {
         self.last().map_or(Duration::ZERO, |(at, unheard)| unheard + at.elapsed())
     }

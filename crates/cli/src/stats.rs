@@ -1,4 +1,4 @@
-//! Statistics of a listener's held and refused connections, on request and at the end.
+//! Statistics of a listener's open and refused connections, printed on request and at the end.
 
 use dfcp::{Endpoint, EndpointStats};
 use serde_json::json;

@@ -14,7 +14,7 @@ impl Stop {
         (ask, Self(asked))
     }
 
-    /// Completes on the request; never if all senders are dropped.
+    /// Completes when the stop is requested; never if all senders are dropped.
     pub async fn requested(&self) {
         let mut asked = self.0.clone();
         if asked.wait_for(|&asked| asked).await.is_err() {
@@ -28,7 +28,7 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Runs `work`; `None` if the stop request aborts it.
+    /// Runs `work` until it completes; `None` if the stop request aborts it first.
     pub async fn cut<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
@@ -36,7 +36,7 @@ impl Stop {
         }
     }
 
-    /// Stop receiver that never fires.
+    /// Returns a stop receiver that never fires.
     #[must_use]
     pub fn never() -> Self {
         Self::new().1

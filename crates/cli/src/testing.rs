@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use dfcp::{Config, Listener, Stream};
 
-/// Disk with room for this number of bytes.
+/// Writer that fails like a full disk after this number of bytes.
 #[derive(Debug)]
 pub(crate) struct Full(pub(crate) usize);
 
@@ -21,7 +21,8 @@ impl Write for Full {
     }
 }
 
-/// Connects two ends over loopback, with or without message support: messages need a session.
+/// Connects two plaintext ends over loopback, with message support if `messages` is true. The classic profile has no
+/// messages.
 pub(crate) async fn pair(messages: bool) -> (Stream, Stream) {
     let config = || Config::danger_unsealed().with_messages(messages);
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), config()).unwrap();

@@ -81,7 +81,7 @@ fn only_authorized_receivers_get_in_and_the_audit_log_says_what_went_to_whom() {
     let stranger = Site::new();
     let own = stranger.id("fingerprint");
     fetch(&stranger, &sender.address, &[]).refused(&["does not admit", &own, "authorized_keys"]);
-    // The stranger now knows the sender's key, so another handshake is used.
+    // The stranger now knows the sender's key, so the handshake has another pattern.
     fetch(&stranger, &sender.address, &[]).refused(&["does not admit", &own]);
     assert_eq!(stranger.received(), None);
     let fetched = fetch(&here, &sender.address, &["--json"]).ok();
@@ -208,7 +208,7 @@ fn two_senders_or_two_receivers_say_what_is_wrong_and_end() {
     fetch(&here, &listens.address, &[]).refused(&["receives files, too", "dfcp send"]);
     listens.line_with("receives files, too");
     assert!(!listens.succeeded());
-    // The same holds before admission.
+    // A receiver that has not been admitted yet gets the same error.
     let listens = there.receive(&["--code"]);
     fetch(&here, &listens.address, &[]).refused(&["receives files, too", "dfcp send"]);
     assert_eq!((here.received(), there.received()), (None, None));

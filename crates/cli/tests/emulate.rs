@@ -103,7 +103,7 @@ fn a_transfer_crosses_the_path_and_its_losses_are_counted() {
     }
 }
 
-/// ECN-capable datagrams (`--ecn`) by IPv4 and IPv6: marked ones arrive as CE, and none is dropped early.
+/// ECN-capable datagrams (`--ecn`) by IPv4 and IPv6: the queue marks them, they arrive as CE, and few are dropped.
 #[test]
 fn marks_of_a_queue_are_in_the_packets_and_counted() {
     if is_left_out() {
@@ -164,7 +164,7 @@ fn all_processes_end_when_the_emulator_is_killed() {
     assert_eq!(rest, "");
 }
 
-/// The namespace's first process also waits for the server, so it must be reaped.
+/// The namespace's first process also waits for the server, so the server must be killed.
 #[test]
 fn a_server_that_ignores_the_request_to_end_is_killed() {
     if is_left_out() {
@@ -223,7 +223,7 @@ fn in_a_machine_of_its_own(script: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Neighbour with a route to the emulated network, which must not be forwarded.
+/// Packets of a neighbour with a route to the emulated network must not be forwarded.
 #[test]
 fn nobody_gets_in_by_the_outside_who_was_not_asked() {
     if is_left_out() || Command::new("nft").arg("--version").output().is_err() {
@@ -250,7 +250,8 @@ fn nobody_gets_in_by_the_outside_who_was_not_asked() {
     assert!(output.status.success() && !out.contains("got in"), "{out}\n{error}");
 }
 
-/// The machine, a network behind it, and traffic that both must block.
+/// Reaches this machine, and a network behind it if forwarding is on. Forged source addresses and a second emulation
+/// must fail.
 #[test]
 fn the_far_end_can_be_this_machines_own_network() {
     if is_left_out() || Command::new("nft").arg("--version").output().is_err() {

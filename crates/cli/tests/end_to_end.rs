@@ -52,15 +52,15 @@ fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
     assert_same(&source, &site.path("output/source"));
 }
 
-/// Promise of `--help` and README: the log, as plain text, describes the course of a connection.
+/// `--help` and README promise that the log, as plain text, describes the course of a connection.
 #[test]
 fn the_log_tells_the_course_of_a_transfer() {
     let site = Site::new();
     let source = source(&site.path(""));
     let receiver = receiver(&site, &[]);
     let relay = site.start(&["relay", "--listen", "127.0.0.1:0", "--to", &receiver.address, "--loss", "20%"]);
-    // The automatic rate finds several times this on loopback. The receiver's final answer then sometimes precedes the reports that end the
-    // sender's stream, and the program exits without them.
+    // On loopback, the automatic rate would be several times higher. The receiver's final answer would then sometimes
+    // arrive before the reports that end the sender's stream, and the program would exit without logging them.
     let rate = ["--rate", "100mbit"];
     let line = [&["send", "--accept-new-key"], &rate[..], &[source.to_str().unwrap(), &relay.address]].concat();
     let mut command = site.command(&line);
@@ -196,8 +196,8 @@ fn modes_are_narrowed_by_the_umask_and_by_no_writing_for_others_unless_preserved
     }
 }
 
-/// Bound socket with its address: a receiver at an occupied port fails after it has checked its output directory. A foreign address would
-/// not do, since some systems allow binding to it (`ip_nonlocal_bind`).
+/// Returns a bound socket and its address: a receiver at this occupied port fails after it has checked its output
+/// directory. An address of another machine would not do, since some systems allow binding to it (`ip_nonlocal_bind`).
 fn taken() -> (std::net::UdpSocket, String) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();

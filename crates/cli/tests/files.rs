@@ -29,7 +29,7 @@ fn received(site: &Site) -> String {
 fn feed(mut command: Command, input: &[u8]) -> Said {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that reads no input closes it.
+    // A program that reads no input closes the pipe.
     let _ = child.stdin.take().unwrap().write_all(input);
     Said::of(child.wait_with_output().unwrap())
 }
@@ -98,8 +98,8 @@ fn what_failed_for_the_same_reason_is_told_once() {
     assert_eq!(fs::read_to_string(site.path("output/tree/a")).unwrap(), "your");
 }
 
-/// Over one stream, the large file, found first, would be confirmed first. It takes seconds longer than the small ones, each of which is
-/// flushed to the disk.
+/// Over one stream, the large file would be confirmed first, because it is found first. It takes seconds longer than
+/// the small files, each of which is flushed to the disk.
 #[test]
 fn small_files_do_not_wait_for_a_large_one() {
     let site = Site::new();

@@ -74,7 +74,7 @@ fn marked_blocks_can_be_run() {
     assert!(count > 3, "only {count} blocks were run");
 }
 
-/// Commands in the blocks of a page, with line numbers.
+/// Returns the commands in the blocks of a page, with line numbers.
 fn shown(page: &str) -> Vec<(usize, Vec<String>)> {
     let lines = Block::all(page).into_iter().flat_map(|block| block.lines);
     lines.flat_map(|(at, line)| commands(&line).into_iter().map(move |command| (at, command))).collect()
@@ -88,7 +88,7 @@ fn parse(words: &[String]) -> Result<(), Error> {
     Cli::try_parse_from(words).and_then(Cli::checked).map(|_| ())
 }
 
-/// Commands of a page that the program refuses, with reasons.
+/// Returns the commands of a page that the program refuses, with reasons.
 fn wrong_commands(name: &str, page: &str) -> Vec<String> {
     let refused = |(at, words): (usize, Vec<String>)| {
         let error = parse(&words).err()?;
@@ -97,7 +97,7 @@ fn wrong_commands(name: &str, page: &str) -> Vec<String> {
     shown(page).into_iter().filter_map(refused).collect()
 }
 
-/// Inline code of a page that names an unknown command or option. A command in a sentence may be incomplete.
+/// Returns inline code of a page that names an unknown command or option. A command in a sentence may be incomplete.
 fn wrong_spans(name: &str, page: &str) -> Vec<String> {
     const INCOMPLETE: [ErrorKind; 3] = [
         ErrorKind::MissingRequiredArgument,
@@ -131,8 +131,8 @@ fn collect_options(command: &clap::Command, options: &mut BTreeSet<String>) {
     }
 }
 
-/// Runs the lines of a block in sequence, in a directory with the files that the pages mention. A line ending in `&` runs in the background
-/// from when it listens, and must succeed if it has `--once`.
+/// Runs the lines of a block in sequence, in a directory with the files that the pages mention. A line that ends in `&`
+/// runs in the background; the next line starts when it listens. With `--once`, it must succeed.
 fn run(name: &str, block: &Block) {
     let site = Site::new();
     site.write("film.mkv", &"film".repeat(100_000));
@@ -161,7 +161,7 @@ fn run(name: &str, block: &Block) {
     }
 }
 
-/// Shell command in which `dfcp` is the program under test.
+/// Builds a shell command in which `dfcp` is the program under test.
 fn shell(site: &Site, line: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_dfcp")).parent().unwrap().to_path_buf();
     let before = env::var_os("PATH").unwrap_or_default();

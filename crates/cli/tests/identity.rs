@@ -71,7 +71,7 @@ fn only_authorized_keys_get_in() {
     let stranger = Site::new();
     let own = stranger.id("fingerprint");
     stranger.send(&receiver.address, &[]).refused(&["does not admit", &own, "authorized_keys"]);
-    // The stranger now knows the receiver's key, so another handshake is used.
+    // The stranger now knows the receiver's key, so the handshake has another pattern.
     stranger.send(&receiver.address, &[]).refused(&["does not admit", &own]);
     assert_eq!(there.received(), None);
     here.send(&receiver.address, &[]).ok();

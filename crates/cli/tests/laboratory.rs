@@ -1,7 +1,7 @@
 //! Test that `dfcp lab` and `dfcp demo` start the program `dfcp-lab`, replaced by a script.
 //!
-//! Single test: a process started by a parallel test could inherit the just written script, which then cannot be executed ("text file
-//! busy").
+//! This file has a single test: a process that a parallel test starts could inherit the open file of the script just
+//! written, which then cannot be executed ("text file busy").
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -19,7 +19,7 @@ fn write_script(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs a copy of the command, as if installed: under cargo it would build the other program.
+/// Runs a copy of the command, as if installed: under cargo, it would build `dfcp-lab`.
 fn installed(directory: &Path, path: &Path, arguments: &[&str]) -> Output {
     let program = directory.join("dfcp");
     if !program.exists() {

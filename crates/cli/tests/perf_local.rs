@@ -13,7 +13,7 @@ fn measured(more: &[&str]) -> Value {
     serde_json::from_str(&said.out).unwrap()
 }
 
-/// Measurements with one protection, one per round.
+/// Returns the measurements with one protection, one per round.
 fn rounds<'a>(json: &'a Value, protection: &str) -> Vec<&'a Value> {
     let measurements = json["measurements"].as_array().unwrap();
     measurements.iter().filter(|measurement| measurement["protection"] == protection).collect()

@@ -25,7 +25,7 @@ use support::{PATIENCE, Site, own_loopback};
 /// Environment variable with the number of operations between cuts. 1 tries all of them, which takes minutes.
 const STRIDE: &str = "DFCP_TEST_POWER_CUT_STRIDE";
 
-/// Rate at which the receiver confirms small files while the large one is still arriving.
+/// Sending rate that lets the receiver confirm small files while the large file is still arriving.
 const SLOW: &str = "30mbit";
 const FAST: &str = "200mbit";
 
@@ -103,7 +103,7 @@ impl Transfer {
 
     /// Starts a receiver into `directory`; returns true once it listens, false if it failed.
     fn receive(&self, directory: &Path) -> io::Result<(Child, bool)> {
-        // The receiver would append to the previous run's log.
+        // Remove the previous run's log: the receiver would append to it.
         let log = self.audit_log();
         if log.exists() {
             fs::remove_file(&log)?;
@@ -134,7 +134,7 @@ impl Transfer {
         }
     }
 
-    /// Bytes of the large file that can be resumed.
+    /// Returns the number of bytes of the large file that can be resumed.
     fn unfinished_bytes(&self, case: &Case<'_>) -> io::Result<u64> {
         let mounted = case.mount()?;
         let output = mounted.path().join(OUTPUT);
@@ -191,7 +191,7 @@ impl Transfer {
         Err(io::Error::other(format!("sent again, not everything has come ({status}); there is {:?}", disk.paths())))
     }
 
-    /// Sweeps from operation `first`; `None` if no file system can be mounted.
+    /// Cuts the transfer at successive operations from `first` on; `None` if no file system can be mounted.
     fn sweep(&mut self, first: u64) -> Option<Report> {
         if let Some(reason) = missing() {
             eprintln!("skipped: {reason}");
@@ -230,7 +230,7 @@ impl Program for Transfer {
         let mut said = String::new();
         if let Some((mut sender, reading)) = self.sender.take() {
             if status.is_none() {
-                // The sender would wait for the killed receiver.
+                // Kill the sender, too: it would wait for the killed receiver.
                 sender.kill()?;
             }
             sender.wait()?;
@@ -276,7 +276,7 @@ impl Program for Transfer {
             return Err(format!("{} is lost, old and new", name.display()));
         }
         let unfinished_bytes = self.check_unfinished(case)?;
-        // One seed only: this takes as long as the run itself.
+        // Do this for one seed per cut only: it takes as long as the run itself.
         if case.ending == (Ending::PowerCut { seed: case.cut_at % SEEDS }) {
             return self.send_again(case, unfinished_bytes).map_err(|error| error.to_string());
         }

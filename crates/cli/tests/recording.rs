@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use support::{Running, Said, Site};
 
-/// Runs a command with this file in `DFCP_KEYLOG`.
+/// Runs a command with the path `keys`, if given, in `DFCP_KEYLOG`.
 fn run(site: &Site, keys: Option<&Path>, arguments: &[&str]) -> Said {
     let mut command = site.command(arguments);
     command.env_remove("DFCP_KEYLOG");

@@ -132,7 +132,7 @@ fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     assert_went_on(&site, before, &said);
 }
 
-/// The sender learns it from a reset: after the idle timeout its message would differ.
+/// The sender learns of the restart from a reset: after an idle timeout, its message would differ.
 #[test]
 fn a_sender_hears_from_a_receiver_that_was_started_again_that_its_session_is_gone() {
     let site = Site::new();
@@ -184,7 +184,7 @@ fn a_receiver_that_was_killed_goes_on_with_what_it_has_written_down() {
     assert!(list(&[]).err.contains("no unfinished files"));
 }
 
-/// Another key counts as another sender.
+/// A sender with another key counts as another sender.
 #[test]
 fn what_one_sender_left_another_one_does_not_go_on_with() {
     let site = Site::new();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{PATIENCE, Said, Site, own_loopback};
 
-/// Size of the interrupted file: 4.5 s at 30 Mbit/s, so that a part is journalled before.
+/// Size of the interrupted file: 4.5 s at 30 Mbit/s, so that a part is journalled before the interruption.
 const LEN: usize = 16 << 20;
 
 fn content() -> Vec<u8> {
@@ -110,7 +110,7 @@ fn a_silent_session_gives_its_only_place_to_the_next_one_of_its_key() {
     until_half_way(&site.path("output"), &mut stopped);
     let stop = Command::new("kill").args(["-STOP", &stopped.id().to_string()]).status().unwrap();
     assert!(stop.success());
-    // Until the receiver notices the silence, it refuses as busy.
+    // Until the receiver notices the silence, it refuses other sessions as busy.
     let started = Instant::now();
     let said = loop {
         let said = ended(sender(&site, &receiver.address, &[]));
@@ -134,7 +134,7 @@ fn another_key_at_the_same_address_ends_it_at_once() {
     let receiver = site.receive_at(&address, &["--allow-any"]);
     let mut sending = sender(&site, &address, &[]);
     until_half_way(&site.path("output"), &mut sending);
-    // A kill would leave a silent session that might recover for half a minute.
+    // Stop the receiver in order: after a kill, the silent session might recover for half a minute.
     receiver.signal("-TERM");
     receiver.succeeded();
     let _other = impostor.receive_at(&address, &["--allow-any"]);
@@ -194,7 +194,8 @@ fn ctrl_c_ends_the_waiting() {
     assert!(sent.success() && sending.wait().unwrap().code() == Some(130));
 }
 
-/// The code is used up and the receiver restarted: it recognises the pair by its file.
+/// The code is used up and the receiver restarted. The receiver recognises the paired key by its file of resumable
+/// transfers.
 #[test]
 fn a_transfer_begun_by_code_goes_on_and_admits_to_nothing_else() {
     let (there, here) = (Site::new(), with_file());

@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Word on the terminal between `before` and the next blank.
+    /// Returns the word on the terminal between `before` and the next blank.
     fn word_after(&self, before: &str) -> String {
         let (_, after) = self.shown.split_once(before).unwrap();
         after.split_whitespace().next().unwrap().to_owned()
@@ -168,7 +168,7 @@ fn a_receiver_on_a_terminal_asks_whether_to_let_a_sender_in_without_a_code_next_
     assert!(receiver.succeeded());
 }
 
-/// A background read would stop the whole program, and nobody could answer a question there.
+/// A background read would stop the whole program, and the user could not answer a question there.
 #[test]
 fn a_receiver_in_the_background_asks_nothing_and_goes_on() {
     let (here, there) = (Site::new(), Site::new());

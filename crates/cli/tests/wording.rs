@@ -37,7 +37,7 @@ fn each_page_of_help_is_as_in_its_snapshot() {
     }
 }
 
-/// Wrong command lines, one of each common kind.
+/// Wrong command lines, one for each common kind of mistake.
 const WRONG: &[&[&str]] = &[
     &["sned", "a", "host"],
     &["send"],
@@ -79,7 +79,7 @@ fn each_sentence_about_a_wrong_command_line_is_as_in_its_snapshot() {
         let arguments = [&["dfcp"], *wrong].concat();
         let error = Cli::try_parse_from(&arguments).and_then(Cli::checked).err();
         let text = error.map_or_else(|| "(it is right)\n".to_owned(), |error| error.render().to_string());
-        // Usage and hints follow an empty line, and the program omits them.
+        // Usage and hints follow an empty line; the program omits them.
         let sentence: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
         format!("{}\n    {}\n", arguments.join(" "), sentence.join(" "))
     });

@@ -29,7 +29,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Both ends in one process.
+/// Runs both ends in one process.
 pub(crate) async fn demo(input: impl AsyncRead + Unpin, output: impl AsyncWrite + Unpin) -> anyhow::Result<()> {
     let key = dfcp::generate_key()?;
     let public = key.public();
@@ -39,7 +39,7 @@ pub(crate) async fn demo(input: impl AsyncRead + Unpin, output: impl AsyncWrite 
     ask(address, public, input, output).await
 }
 
-/// Any client is accepted, and can verify the server. The answers are small and awaited: hence low latency.
+/// Accepts any client; clients verify the server's key. Answers are small and awaited, hence low latency.
 fn listen(address: SocketAddr, key: StaticKey) -> anyhow::Result<Listener> {
     Ok(Listener::bind(address, Config::server(key).with_traffic(Traffic::LowLatency))?)
 }
@@ -58,7 +58,7 @@ async fn serve(listener: Listener) -> anyhow::Result<()> {
 
 async fn echo(stream: Stream) -> std::io::Result<()> {
     let (mut reader, mut writer) = stream.into_split();
-    // Flushes whenever nothing more is there to read.
+    // `copy` flushes whenever there is nothing more to read.
     copy(&mut reader, &mut writer).await?;
     writer.shutdown().await
 }

@@ -1,4 +1,4 @@
-//! Sends one file, with the blocking twin: no `async` anywhere.
+//! Sends one file with the blocking API, without `async`.
 //!
 //! ```text
 //! head -c 32 /dev/urandom | base64 > secret          which both sides need
@@ -34,14 +34,14 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Sealed with a key which both sides have. A program which ends with its transfer does not want to wait for half a minute in
-/// TIME_WAIT.
+/// Configuration encrypted with a pre-shared key. The short TIME_WAIT saves a program that ends with its transfer from
+/// a wait of half a minute.
 pub(crate) fn shared(secret: &Path) -> anyhow::Result<Config> {
     let key = PreSharedKey::from_file_content(&std::fs::read(secret)?)?;
     Ok(Config::pre_shared(key).with_time_wait(Duration::from_secs(2)))
 }
 
-/// Takes one file in.
+/// Receives one file.
 pub(crate) fn receive(listener: &Listener, path: &Path) -> anyhow::Result<()> {
     let mut stream = listener.accept()?;
     let mut file = File::create(path)?;
@@ -52,7 +52,7 @@ pub(crate) fn receive(listener: &Listener, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns when the receiver has all of the file.
+/// Sends one file, and returns when the receiver has confirmed all of it.
 pub(crate) fn send(server: impl ToSocketAddrs, config: Config, path: &Path, rate_mbps: u64) -> anyhow::Result<()> {
     let rate = Rate::Fixed { rate_bps: rate_mbps.saturating_mul(1_000_000) };
     let mut file = File::open(path)?;
@@ -60,8 +60,8 @@ pub(crate) fn send(server: impl ToSocketAddrs, config: Config, path: &Path, rate
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;
     eprintln!("{bytes} bytes are there; {} datagrams were sent", stream.stats().segments_sent);
-    // The receiver ends its half too; it would wait for an answer in vain if this process were gone before TIME_WAIT
-    // is over.
+    // The receiver ends its half, too. If this process were gone before the end of TIME_WAIT, the receiver would wait
+    // for an answer in vain.
     io::copy(&mut stream, &mut io::sink())?;
     stream.closed();
     Ok(())

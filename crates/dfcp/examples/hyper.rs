@@ -1,4 +1,4 @@
-//! HTTP/1.1 over DFCP, by hyper: a connection is a byte stream like any other.
+//! HTTP/1.1 over DFCP with hyper: a DFCP stream serves as its byte stream.
 //!
 //! ```text
 //! cargo run -p dfcp --example hyper                                       both in one process, over loopback
@@ -43,7 +43,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Both ends in one process: the status and the body of each path.
+/// Runs both ends in one process. Returns status and body for each path.
 pub(crate) async fn demo(paths: &[&str]) -> anyhow::Result<Vec<(StatusCode, String)>> {
     let key = dfcp::generate_key()?;
     let public = key.public();
@@ -53,7 +53,7 @@ pub(crate) async fn demo(paths: &[&str]) -> anyhow::Result<Vec<(StatusCode, Stri
     get(address, public, paths).await
 }
 
-/// Answers are short, and somebody waits for them.
+/// Answers are short and awaited, hence low latency.
 fn listen(address: SocketAddr, key: StaticKey) -> anyhow::Result<Listener> {
     Ok(Listener::bind(address, Config::server(key).with_traffic(Traffic::LowLatency))?)
 }
@@ -82,7 +82,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-/// Asks for one path after the other, all on one connection.
+/// Requests the paths in turn on one connection.
 async fn get(server: impl ToSocketAddrs, key: PublicKey, paths: &[&str]) -> anyhow::Result<Vec<(StatusCode, String)>> {
     let stream = Stream::connect(server, Config::client(key).with_traffic(Traffic::LowLatency)).await?;
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -90,7 +90,7 @@ async fn get(server: impl ToSocketAddrs, key: PublicKey, paths: &[&str]) -> anyh
     let mut answers = Vec::new();
     for path in paths {
         let request = Request::get(*path).header(header::HOST, "dfcp.example").body(Empty::<Bytes>::new())?;
-        // HTTP/1 has one request at a time: the connection must be done with the one before.
+        // HTTP/1 has one request at a time: wait until the previous one is complete.
         sender.ready().await?;
         let response = sender.send_request(request).await?;
         let status = response.status();
@@ -98,7 +98,7 @@ async fn get(server: impl ToSocketAddrs, key: PublicKey, paths: &[&str]) -> anyh
         answers.push((status, String::from_utf8_lossy(&body).into_owned()));
     }
     drop(sender);
-    // Ends the stream: returns when the server has confirmed that.
+    // Ends the stream, and returns when the server has confirmed the end.
     connection.await??;
     Ok(answers)
 }

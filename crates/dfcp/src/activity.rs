@@ -1,49 +1,49 @@
-//! Among how many peers the socket's buffer is divided.
+//! Division of the socket's receive buffer among recently active peers.
 
 use std::time::Duration;
 
 use dfcp_proto::WindowedMax;
 use dfcp_time::{Time, duration_ns};
 
-/// The greatest number counts for this long, and at most for twice as long.
+/// Period over which active peers are counted. A maximum stays valid for one to two periods.
 pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 
-/// The greatest of some numbers in the present period and in the one before.
+/// The maximum of the numbers reported in the current period and the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct RecentGreatest(WindowedMax<usize, 2>);
 
 impl RecentGreatest {
-    /// The greatest, `number` at `at` included.
+    /// Adds `number`, reported at `at`, and returns the maximum.
     pub(crate) fn with(&mut self, at: Time, number: usize) -> usize {
         self.0.update(at.as_ns() / duration_ns(PERIOD), number);
         self.0.get().unwrap_or(number)
     }
 }
 
-/// Counts the peers from which something comes in each period.
+/// Counts the peers that sent authentic datagrams, per period.
 #[derive(Debug)]
 pub(crate) struct Activity {
     queue_bytes: u64,
     period: u32,
     began: Time,
-    /// In the present period.
+    /// Number of active peers in the current period.
     peers: usize,
     greatest: RecentGreatest,
 }
 
 impl Activity {
-    /// The socket's buffer holds `queue_bytes`; 0 if that is unknown.
+    /// Sets the socket's receive buffer to `queue_bytes`; 0 if the size is unknown.
     pub(crate) fn new(queue_bytes: u64) -> Self {
         Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }
 
-    /// Another socket's buffer holds so much.
+    /// Replaces the buffer size, after a rebind to another socket.
     pub(crate) fn set_queue_bytes(&mut self, queue_bytes: u64) {
         self.queue_bytes = queue_bytes;
     }
 
-    /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
-    /// peer's share of the socket's buffer.
+    /// Records an authentic datagram of a peer. `heard_in` is the period of the peer's previous datagram, and is
+    /// updated. Returns the peer's share of the socket's buffer, bytes.
     pub(crate) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
         if at.since(self.began) >= PERIOD {
             (self.period, self.began, self.peers) = (self.period.wrapping_add(1), at, 0);

@@ -1,4 +1,5 @@
-//! The same without `async`: [`Endpoint`], [`Listener`], [`Session`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
+//! Blocking API without `async`: [`Endpoint`], [`Listener`], [`Session`] and [`Stream`] with [`std::io::Read`] and
+//! [`std::io::Write`].
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -18,7 +19,7 @@
 //! });
 //! let mut stream = Stream::connect(address, client)?;
 //! stream.write_all(b"hello")?;
-//! stream.shutdown()?; // the peer has all of it, and has said so
+//! stream.shutdown()?; // the peer has confirmed every byte
 //! let mut answer = String::new();
 //! stream.read_to_string(&mut answer)?;
 //! assert_eq!(answer, "hello");
@@ -27,8 +28,8 @@
 //! # }
 //! ```
 //!
-//! The thread of the endpoint behind a stream goes on after the last handle is dropped until the
-//! connections are over; a process which exits earlier cuts that off.
+//! After the last handle is dropped, the endpoint's thread runs until its connections are over. A process that exits
+//! earlier cuts them off.
 
 mod listener;
 mod session;
@@ -62,8 +63,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for `future` on this thread. Unlike the runtime's own, it also works on a thread that runs async tasks (which it
-/// blocks).
+/// Blocks this thread until `future` is ready. Unlike the runtime's `block_on`, it also works on a thread that runs
+/// async tasks, which it blocks.
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -107,48 +108,48 @@ impl Endpoint {
     /// Binds a UDP socket to `addr`; see [`crate::Endpoint::bind`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::bind`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::bind`], or the system cannot start a thread.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
 
-    /// As [`bind`](Self::bind), over the carrier of one's choice.
+    /// Like [`bind`](Self::bind), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Endpoint::bind_over`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::bind_over`], or the system cannot start a thread.
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::bind_with_thread(carrier, addr, accept)? })
     }
 
-    /// On a UDP socket that the application has made and bound; as [`crate::Endpoint::with_socket`].
+    /// Uses a UDP socket that the application has made and bound; see [`crate::Endpoint::with_socket`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::with_socket`]; or the system gives no thread.
+    /// Same as [`crate::Endpoint::with_socket`], or the system cannot start a thread.
     pub fn with_socket(socket: impl Into<UdpSocket>, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::with_socket_and_thread(socket.into(), accept)? })
     }
 
-    /// Goes over to another UDP socket under live connections; as [`crate::Endpoint::rebind`].
+    /// Replaces the UDP socket under live connections; see [`crate::Endpoint::rebind`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::rebind`]. Everything stays as it was.
+    /// See [`crate::Endpoint::rebind`]. After an error, the old socket stays in use.
     pub fn rebind(&self, socket: impl Into<UdpSocket>) -> io::Result<()> {
         self.endpoint.rebind(socket)
     }
 
-    /// As [`rebind`](Self::rebind), to a new socket of the same carrier; as [`crate::Endpoint::rebind_to`].
+    /// Like [`rebind`](Self::rebind), to a new socket of the same carrier; see [`crate::Endpoint::rebind_to`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::rebind_to`]. Everything stays as it was.
+    /// See [`crate::Endpoint::rebind_to`]. After an error, the old socket stays in use.
     pub fn rebind_to(&self, addr: SocketAddr) -> io::Result<()> {
         self.endpoint.rebind_to(addr)
     }
 
-    /// Opens a connection and waits for the end of the handshake, at most for
+    /// Opens a connection and waits for the end of the handshake, for at most
     /// [`Config::connect_timeout`](crate::Config::connect_timeout).
     ///
     /// # Errors
-    /// As [`crate::Endpoint::connect`].
+    /// Same as [`crate::Endpoint::connect`].
     pub fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         Ok(Stream { stream: wait(self.endpoint.connect(remote, config))? })
     }
@@ -156,7 +157,7 @@ impl Endpoint {
     /// Opens a session; the blocking twin of [`crate::Endpoint::connect_session`].
     ///
     /// # Errors
-    /// As [`crate::Endpoint::connect_session`].
+    /// Same as [`crate::Endpoint::connect_session`].
     pub fn connect_session(&self, remote: SocketAddr, config: Config) -> Result<Session, ConnectError> {
         Ok(Session { session: wait(self.endpoint.connect_session(remote, config))? })
     }
@@ -167,37 +168,37 @@ impl Endpoint {
         Some(Session { session: wait(self.endpoint.accept_session())? })
     }
 
-    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none.
+    /// Waits for the next connection whose handshake is done. Returns `None` if this endpoint accepts none.
     #[must_use]
     pub fn accept(&self) -> Option<Stream> {
         Some(Stream { stream: wait(self.endpoint.accept())? })
     }
 
-    /// The socket's address, with the port which the system chose.
+    /// Returns the socket's local address, with the port that the system chose.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.endpoint.local_addr()
     }
 
-    /// Carrier of its datagrams.
+    /// Returns the carrier of the endpoint's datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.endpoint.carrier()
     }
 
-    /// Its counts of connections and memory, and of refusals; see [`crate::Endpoint::stats`].
+    /// Returns counters of connections, memory and refusals; see [`crate::Endpoint::stats`].
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.endpoint.stats()
     }
 
-    /// Waits until no connection is left in any state, those in TIME_WAIT included.
+    /// Waits until no connection is left in any state, including TIME_WAIT.
     pub fn wait_idle(&self) {
         wait(self.endpoint.wait_idle());
     }
 }
 
-/// A connection; the blocking twin of [`crate::Stream`], whose description of `flush`, `shutdown` and dropping holds.
+/// A connection; the blocking twin of [`crate::Stream`], which documents `flush`, `shutdown` and dropping.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -220,19 +221,19 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Connects to `remote` from a socket of its own: to an address, a name with a port, or a list of addresses, which are tried in
-    /// turn as by [`crate::Stream::connect`].
+    /// Connects to `remote` from a new socket. `remote` is an address, a name with a port, or a list of addresses,
+    /// which are tried in turn like in [`crate::Stream::connect`].
     ///
     /// # Errors
-    /// As [`crate::Stream::connect`]; or the system gives no thread.
+    /// Same as [`crate::Stream::connect`], or the system cannot start a thread.
     pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
 
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Stream::connect_over`]; or the system gives no thread.
+    /// Same as [`crate::Stream::connect_over`], or the system cannot start a thread.
     pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         let addresses = remote.to_socket_addrs()?.collect();
         let stream = wait(connect::in_turn(addresses, config, |remote, config| async move {
@@ -242,10 +243,10 @@ impl Stream {
         Ok(Self { stream })
     }
 
-    /// Ends this half and waits until the peer has confirmed every byte; the other half stays open.
+    /// Ends the sending half and waits until the peer has confirmed every byte; the receiving half stays open.
     ///
     /// # Errors
-    /// Why the connection ended before that.
+    /// The error that ended the connection before the confirmation.
     pub fn shutdown(&mut self) -> io::Result<()> {
         wait(poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)))
     }
@@ -255,69 +256,69 @@ impl Stream {
         wait(self.stream.closed())
     }
 
-    /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
+    /// Returns a watch on the path's estimates (rate, round-trip time and loss), for applications that adapt to them.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         PathWatch { watch: self.stream.watch_path() }
     }
 
-    /// The parameters of thesis table 3.2.
+    /// Returns the parameters of thesis table 3.2.
     #[cfg(feature = "classic")]
     #[must_use]
     pub fn parameters(&self) -> Parameters<'_> {
         self.stream.parameters()
     }
 
-    /// As [`crate::Stream::set_priority`].
+    /// Like [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.stream.set_priority(priority);
     }
 
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.stream.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.stream.stream_stats()
     }
 
-    /// As [`crate::Stream::finish`].
+    /// Like [`crate::Stream::finish`].
     ///
     /// # Errors
-    /// As [`crate::Stream::finish`].
+    /// Same as [`crate::Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.stream.finish()
     }
 
-    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    /// Waits until the peer needs nothing more of this sending half; see [`crate::Stream::stopped`].
     ///
     /// # Errors
-    /// As [`crate::Stream::stopped`].
+    /// Same as [`crate::Stream::stopped`].
     pub fn stopped(&self) -> io::Result<Option<u32>> {
         wait(self.stream.stopped())
     }
 
-    /// As [`crate::Stream::reset`].
+    /// Like [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.stream.reset(code);
     }
 
-    /// As [`crate::Stream::stop_sending`].
+    /// Like [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.stream.stop_sending(code);
     }
 
-    /// As [`crate::Stream::session`].
+    /// Like [`crate::Stream::session`].
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         Some(Session { session: self.stream.session()? })
     }
 
-    /// Two halves which may live in different threads.
+    /// Splits the stream into two halves, which may live in different threads.
     #[must_use]
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let (read, write) = self.stream.into_split();
@@ -332,7 +333,7 @@ impl Stream {
 /// Watches a connection's path; the blocking twin of [`crate::PathWatch`].
 ///
 /// ```
-/// /// Sets an encoder's rate, until the connection is over.
+/// /// Sets an encoder's rate from the path's estimates, until the connection is over.
 /// fn follow(stream: &dfcp::blocking::Stream, set_encoder_bps: impl Fn(f64) + Send + 'static) {
 ///     let mut path = stream.watch_path();
 ///     std::thread::spawn(move || {
@@ -348,19 +349,21 @@ pub struct PathWatch {
 }
 
 impl PathWatch {
-    /// The newest estimates; the last ones once the connection is over.
+    /// Returns the newest estimates; once the connection is over, the last ones.
     #[must_use]
     pub fn latest(&self) -> PathEstimates {
         self.watch.latest()
     }
 
-    /// Waits for estimates which this watch has not returned yet; `None` once the connection is over, TIME_WAIT included.
+    /// Waits for estimates that this watch has not yet returned. Returns `None` once the connection is over, including
+    /// TIME_WAIT.
     pub fn changed(&mut self) -> Option<PathEstimates> {
         wait(self.watch.changed())
     }
 }
 
-/// The reading half of a [`Stream`], or a stream on which only the peer sends. Dropping it does what it does of [`crate::ReadHalf`].
+/// The reading half of a [`Stream`], or a stream on which only the peer sends. Dropping has the effect described at
+/// [`crate::ReadHalf`].
 ///
 /// ```
 /// /// Copies both ways at once, in two threads.
@@ -376,7 +379,8 @@ pub struct ReadHalf {
     half: crate::ReadHalf,
 }
 
-/// The writing half of a [`Stream`], or a stream on which only this side sends. Dropping it does what it does of [`crate::WriteHalf`].
+/// The writing half of a [`Stream`], or a stream on which only this side sends. Dropping has the effect described at
+/// [`crate::WriteHalf`].
 ///
 /// ```
 /// use std::io::Write;
@@ -386,7 +390,7 @@ pub struct ReadHalf {
 /// fn send(session: &Session, data: &[u8]) -> std::io::Result<()> {
 ///     let mut writer: WriteHalf = session.open_one_way()?;
 ///     writer.write_all(data)?;
-///     writer.shutdown() // the peer has all of it, and has said so
+///     writer.shutdown() // the peer has confirmed every byte
 /// }
 /// ```
 #[derive(Debug)]
@@ -395,59 +399,59 @@ pub struct WriteHalf {
 }
 
 impl ReadHalf {
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.half.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.half.stream_stats()
     }
 
-    /// As [`crate::Stream::stop_sending`].
+    /// Like [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.half.stop_sending(code);
     }
 }
 
 impl WriteHalf {
-    /// As [`crate::Stream::id`].
+    /// Like [`crate::Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.half.id()
     }
 
-    /// As [`crate::Stream::stream_stats`].
+    /// Like [`crate::Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.half.stream_stats()
     }
 
-    /// As [`crate::Stream::finish`].
+    /// Like [`crate::Stream::finish`].
     ///
     /// # Errors
-    /// As [`crate::Stream::finish`].
+    /// Same as [`crate::Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.half.finish()
     }
 
-    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    /// Waits until the peer needs nothing more of this sending half; see [`crate::Stream::stopped`].
     ///
     /// # Errors
-    /// As [`crate::Stream::stopped`].
+    /// Same as [`crate::Stream::stopped`].
     pub fn stopped(&self) -> io::Result<Option<u32>> {
         wait(self.half.stopped())
     }
 
-    /// As [`crate::Stream::set_priority`].
+    /// Like [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.half.set_priority(priority);
     }
 
-    /// As [`crate::Stream::reset`].
+    /// Like [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.half.reset(code);
     }
@@ -455,7 +459,7 @@ impl WriteHalf {
     /// Ends this half and waits until the peer has confirmed every byte.
     ///
     /// # Errors
-    /// Why the connection ended before that.
+    /// The error that ended the connection before the confirmation.
     pub fn shutdown(&mut self) -> io::Result<()> {
         wait(poll_fn(|cx| Pin::new(&mut self.half).poll_shutdown(cx)))
     }

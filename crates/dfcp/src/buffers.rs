@@ -1,15 +1,15 @@
-//! Buffers for runs of datagrams. An endpoint takes one only for as long as it holds something, so that idle endpoints hold
-//! none.
+//! Buffers for runs of datagrams. An endpoint takes a buffer only while it has bytes to hold, so that idle endpoints
+//! hold none.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
 use crate::limits;
 
-/// The latest given back is taken first: it may still be in the processor's cache.
+/// Unused buffers, as a stack: the last one returned is taken first, as it may still be in the processor's cache.
 static KEPT: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
 
-/// [`limits::BUFFER_BYTES`] bytes, of arbitrary content.
+/// A buffer of [`limits::BUFFER_BYTES`] bytes, of arbitrary content.
 #[derive(Debug)]
 pub(crate) struct Buffer(Box<[u8]>);
 

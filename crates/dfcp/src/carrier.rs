@@ -1,13 +1,13 @@
-//! Carriers of datagrams.
+//! Carriers of datagrams: UDP or raw IP.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Protocol numbers "for experimentation and testing" (RFC 3692, RFC 4727).
+/// Protocol numbers reserved "for experimentation and testing" (RFC 3692, RFC 4727).
 const EXPERIMENTAL: [u8; 2] = [253, 254];
 
-/// Carrier of the datagrams from host to host. Both ends need the same.
+/// Carrier of the datagrams from host to host. Both ends need the same carrier.
 ///
 /// ```
 /// use dfcp::Carrier;
@@ -18,25 +18,26 @@ const EXPERIMENTAL: [u8; 2] = [253, 254];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Carrier {
-    /// UDP: needs no rights, and passes firewalls and address translation as UDP does.
+    /// UDP: needs no privileges, and passes firewalls and address translation.
     #[default]
     Udp,
-    /// IP itself, without UDP's 8 bytes; see [`Carrier::RAW_IP`]. On Linux, with the capability `CAP_NET_RAW`.
+    /// IP itself, which saves UDP's 8 bytes; see [`Carrier::RAW_IP`]. Needs Linux and the capability `CAP_NET_RAW`.
     ///
-    /// Ports are those of DFCP's own header. So that they are given out once, a port is reserved by binding, and never
-    /// reading, a UDP socket of that number: one number space serves both carriers. Two differences from UDP: an IPv6
-    /// socket carries no IPv4, and address translation rarely lets such packets through.
+    /// The ports are in DFCP's own header. Each local port is reserved by binding a UDP socket of that number, which is
+    /// never read, so that both carriers share one number space. Differences from UDP: an IPv6 socket carries no IPv4,
+    /// and address translation rarely lets such packets through.
     RawIp {
-        /// The protocol number: 253 or 254.
+        /// Protocol number of the IP header: 253 or 254.
         protocol: u8,
     },
 }
 
 impl Carrier {
-    /// Raw IP with the usual one of the two protocol numbers, 253.
+    /// Raw IP with the usual protocol number, 253.
     pub const RAW_IP: Self = Self::RawIp { protocol: EXPERIMENTAL[0] };
 
-    /// Bytes of IP (and UDP) headers which every datagram to `remote` costs: 28 or 48 over UDP, 20 or 40 over raw IP.
+    /// Returns the bytes of IP (and UDP) headers per datagram to `remote`: 28 (IPv4) or 48 (IPv6) over UDP, 20 or 40
+    /// over raw IP.
     #[must_use]
     pub fn overhead_bytes(self, remote: SocketAddr) -> u32 {
         let ip = if remote.ip().to_canonical().is_ipv6() { 40 } else { 20 };
@@ -46,7 +47,8 @@ impl Carrier {
         }
     }
 
-    /// Fails if this carrier cannot be used at all, apart from rights.
+    /// Fails if this carrier can never work here: an invalid protocol number or an unsupported system. Privileges are
+    /// not checked.
     pub(crate) fn check(self) -> io::Result<()> {
         match self {
             Self::RawIp { protocol } if !EXPERIMENTAL.contains(&protocol) => Err(io::Error::new(

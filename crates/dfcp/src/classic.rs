@@ -1,14 +1,15 @@
-//! The classic profile: the protocol of Sz. Solymos's thesis of 2014, **which has no security whatever**, and floods. With the feature
-//! `classic` only, which is off by default: it is for experiments.
+//! The classic profile: the protocol of Sz. Solymos's thesis of 2014. It **has no security at all**, and floods the
+//! path. It is meant for experiments, and needs the feature `classic`, which is off by default.
 //!
-//! [`Config::danger_classic`](crate::Config::danger_classic) configures it; [`Stream::parameters`](crate::Stream::parameters) has its
-//! parameters while a connection runs.
+//! [`Config::danger_classic`](crate::Config::danger_classic) configures the profile.
+//! [`Stream::parameters`](crate::Stream::parameters) reads and sets its parameters while a connection runs.
 
 pub use dfcp_proto::{Access, ClassicSettings, Parameter, ParameterError, inctokens};
 
 use crate::connection::Shared;
 
-/// The parameters of thesis table 3.2 of a connection. A modern one has *Window size*, and the counters.
+/// Access to a connection's parameters of thesis table 3.2. A modern connection has only *Window size* and the
+/// counters.
 ///
 /// ```
 /// # use dfcp::{Stream, classic::{Parameter, ParameterError}};
@@ -25,7 +26,8 @@ impl Parameters<'_> {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
+    /// If the table forbids setting this parameter, the profile does not have it, the value is out of range, or the
+    /// connection's state no longer permits the change.
     pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         self.0.configure(|connection| connection.parameters().set(parameter, value))
     }
@@ -33,7 +35,7 @@ impl Parameters<'_> {
     /// Reads a parameter.
     ///
     /// # Errors
-    /// If the table does not let it be read, or this profile does not have it.
+    /// If the table forbids reading this parameter, or the profile does not have it.
     pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
         self.0.read_parameter(parameter)
     }

@@ -1,10 +1,10 @@
-//! The one place where time is read.
+//! The clock of an endpoint; no other module of this crate reads the time.
 
 use std::time::Instant;
 
 use dfcp_time::Time;
 
-/// Time since an endpoint was bound.
+/// Clock that returns the time since an endpoint was bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     base: Instant,
@@ -12,12 +12,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Goes by the system's clock.
+    /// Starts a clock based on the system's monotonic clock.
     pub(crate) fn start() -> Self {
         Self::start_by(Instant::now)
     }
 
-    /// Goes by what `read` returns, which must not go back.
+    /// Starts a clock based on `read`, which must be monotonic.
     pub(crate) fn start_by(read: fn() -> Instant) -> Self {
         Self { base: read(), read }
     }

@@ -1,4 +1,4 @@
-//! Connecting to whichever of several addresses answers: a name may have more than one.
+//! Connecting to a peer with several addresses: they are tried in turn until one answers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,15 +18,15 @@ use crate::stream::Stream;
 
 const NO_ADDRESS: &str = "there is no address to connect to: the name or the list has none";
 
-/// Any address of ours from which `remote` can be reached, and a port of the system's choice.
+/// Returns the unspecified local address of the IP version of `remote`, with port 0 (the system chooses).
 pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     SocketAddr::new(any, 0)
 }
 
 impl Stream {
-    /// Connects to `remote` from a socket of its own, and adapts the configuration to the path's IP version as
-    /// [`Endpoint::connect`] does. It waits for the peer at most for [`Config::connect_timeout`]. Dropping the future aborts
+    /// Connects to `remote` from a new socket, and adapts the configuration to the path's IP version like
+    /// [`Endpoint::connect`]. Waits for the peer for at most [`Config::connect_timeout`]. Dropping the future aborts
     /// the attempt.
     ///
     /// `remote` is an address, a name with a port, or a list of addresses:
@@ -42,38 +42,39 @@ impl Stream {
     /// # }
     /// ```
     ///
-    /// **Several addresses** are tried in turn, each from a socket of its own, until one answers. The next one is tried if
-    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset the connection;
+    /// **Several addresses** are tried in turn, each from a new socket, until one answers. The next one is tried if
+    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset
+    ///   the connection;
     /// - this machine has no route to the address, cannot make a socket for it, or refuses to send to it.
     ///
-    /// Any other error ends the call at once. Above all this is a failed authentication
+    /// Any other error ends the call immediately, above all a failed authentication
     /// ([`UnexpectedKey`](ConnectionError::UnexpectedKey), [`PinnedKeyRefused`](ConnectionError::PinnedKeyRefused),
-    /// [`NotAdmitted`](ConnectionError::NotAdmitted)): all addresses belong to one peer, and a wrong key at one of them may be an
-    /// attack.
+    /// [`NotAdmitted`](ConnectionError::NotAdmitted)): all addresses belong to one peer, and a wrong key at one of them
+    /// may be an attack.
     ///
-    /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver has its own
-    /// limits. Each attempt gets an equal part of the time that is left, or 7 s if that is more, but at most half while other addresses
-    /// wait. An address that does not answer takes its whole part, unless its machine refuses, as a closed port does, or there is no way to it.
-    /// A wrong key is certain after 6 s at most; an attempt with less time counts as unanswered, and the next address must show the
-    /// expected key just the same.
+    /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver
+    /// has its own limits. Each attempt gets an equal share of the remaining time, or 7 s if the share is less, but at
+    /// most half of the remaining time while other addresses wait. An address that does not answer uses its whole
+    /// share, unless the machine refuses, as with a closed port, or there is no route. A wrong key is certain after 6 s
+    /// at most. An attempt with less time counts as unanswered, and the next address must show the expected key, too.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`] and [`Endpoint::connect`], for the address tried last; the lookup's error, or `InvalidInput` if
-    /// there is no address at all.
+    /// Same as [`Endpoint::bind`] and [`Endpoint::connect`], for the address tried last; the error of the name lookup;
+    /// or `InvalidInput` without any address.
     ///
     /// # Panics
-    /// As [`Endpoint::bind`]; or if `remote` is a name to look up and this is not within a tokio runtime.
+    /// Same as [`Endpoint::bind`]; or if `remote` is a name to look up and the caller is outside of a tokio runtime.
     pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config).await
     }
 
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    /// Same as [`connect`](Self::connect) and [`Endpoint::bind_over`].
     ///
     /// # Panics
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     pub async fn connect_over(
         carrier: Carrier,
         remote: impl ToSocketAddrs,
@@ -85,25 +86,25 @@ impl Stream {
 }
 
 impl Session {
-    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does: to an address, a name with a port, or a list of
-    /// addresses, which are tried in turn. No stream is opened yet.
+    /// Connects to `remote` from a new socket, like [`Stream::connect`]. `remote` is an address, a name with a port, or
+    /// a list of addresses, which are tried in turn. No stream is opened yet.
     ///
     /// # Errors
-    /// As [`Stream::connect`] and [`Endpoint::connect_session`].
+    /// Same as [`Stream::connect`] and [`Endpoint::connect_session`].
     ///
     /// # Panics
-    /// As [`Stream::connect`].
+    /// Same as [`Stream::connect`].
     pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config).await
     }
 
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    /// Same as [`connect`](Self::connect) and [`Endpoint::bind_over`].
     ///
     /// # Panics
-    /// As [`Stream::connect`].
+    /// Same as [`Stream::connect`].
     pub async fn connect_over(
         carrier: Carrier,
         remote: impl ToSocketAddrs,
@@ -114,10 +115,10 @@ impl Session {
     }
 }
 
-/// Lets `call` connect an endpoint of its own to each address of `remote` in turn; see [`in_turn`].
+/// Lets `call` connect a new endpoint to each address of `remote` in turn; see [`in_turn`].
 ///
 /// # Errors
-/// The lookup's, or the last attempt's, to which making the endpoint belongs.
+/// The error of the name lookup, or of the last attempt, which includes making the endpoint.
 async fn over<T, F>(
     carrier: Carrier,
     remote: impl ToSocketAddrs,
@@ -136,11 +137,11 @@ where
     .await
 }
 
-/// Calls one address after the other until one answers, or one fails in a way that concerns them all. Cancel-safe as far as `call`
-/// is: the future owns the one attempt that is under way.
+/// Calls the addresses in turn until one answers, or until an error concerns all addresses alike. Cancel-safe if `call`
+/// is: the future owns the only attempt in progress.
 ///
 /// # Errors
-/// The last attempt's; `InvalidInput` without an address.
+/// The error of the last attempt; `InvalidInput` without an address.
 pub(crate) async fn in_turn<T, F>(
     addresses: Vec<SocketAddr>,
     mut config: Config,
@@ -173,7 +174,7 @@ where
     Err(last_error.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, NO_ADDRESS).into()))
 }
 
-/// Time limit of all attempts together, which is that of a single one.
+/// Returns the time limit of all attempts together, which equals the limit of a single attempt.
 fn total_time(config: &Config) -> Duration {
     let own = match config.profile {
         Profile::Modern => limits::CONNECT_TIME_MODERN.min(config.idle_timeout),
@@ -182,15 +183,16 @@ fn total_time(config: &Config) -> Duration {
     config.connect_timeout.map_or(own, |given| given.min(own))
 }
 
-/// Time limit of one attempt, out of the time that is left for it and `others`. Some is left for these: the first of two addresses is
-/// often an IPv6 address that does not work.
+/// Returns the time limit of one attempt, when `left` remains for it and for the `others`. Some time is reserved for
+/// the others, because the first of two addresses is often an IPv6 address that does not work.
 fn attempt_time(left: Duration, others: usize) -> Duration {
     let share = left / u32::try_from(others).unwrap_or(u32::MAX).saturating_add(1);
     share.max(limits::ATTEMPT_TIME_MIN.min(left / 2))
 }
 
-/// True if another address may do better. After a failed authentication none is tried: a wrong key may be an attack, which another
-/// address would hide. Faults in the configuration, and of a peer that breaks the protocol, concern all addresses alike.
+/// Returns true if another address may succeed. After a failed authentication no other address is tried: a wrong key
+/// may be an attack, which a success at another address would hide. Errors of the configuration, and of a peer that
+/// breaks the protocol, concern all addresses alike.
 fn is_of_this_address(error: &ConnectError) -> bool {
     match error {
         ConnectError::Connection(error) => matches!(
@@ -215,8 +217,8 @@ mod tests {
 
     const UNANSWERED: ConnectionError = ConnectionError::HandshakeTimeout { after: Duration::ZERO };
 
-    /// Calls addresses of loopback, which fail one after the other as `outcomes` says. Returns the outcome, and the time which each
-    /// attempt was given.
+    /// Connects to loopback addresses, whose attempts end with `outcomes` in turn. Returns the outcome, and the time
+    /// limit of each attempt.
     async fn call(
         config: Config,
         addresses: usize,

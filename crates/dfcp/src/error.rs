@@ -1,24 +1,24 @@
-//! Errors, one small type per operation, and their forms as an [`io::Error`].
+//! Error types, one per operation, and their conversion into [`io::Error`].
 
 use std::io;
 
 use dfcp_proto::ConnectionError;
 
-/// End of a connection.
+/// The way in which a connection ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Ended {
     /// Both sides closed it.
     InOrder,
-    /// This ended it.
+    /// The connection ended with this error.
     By(ConnectionError),
 }
 
-/// Why [`Stream::connect`](crate::Stream::connect) or [`Endpoint::connect`](crate::Endpoint::connect) failed.
+/// Errors of [`Stream::connect`](crate::Stream::connect) and [`Endpoint::connect`](crate::Endpoint::connect).
 ///
 /// ```
 /// use dfcp::{Config, ConnectError, ConnectionError, PublicKey, Stream};
 ///
-/// /// Connects, or says what to do.
+/// /// Connects, or returns a sentence for the user.
 /// async fn dial(server: &str, key: PublicKey) -> Result<Stream, String> {
 ///     Stream::connect(server, Config::client(key)).await.map_err(|error| match error {
 ///         ConnectError::Connection(ConnectionError::UnexpectedKey(shown)) => format!("{server} has the key {shown}!"),
@@ -30,25 +30,25 @@ pub(crate) enum Ended {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The configuration makes no sense, or the endpoint is full.
+    /// The configuration is invalid, or the endpoint is full.
     #[error(transparent)]
     Rejected(#[from] dfcp_proto::ConnectError),
     /// The handshake failed.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The system would not make a socket, or would not send on it.
+    /// The system refused to make a socket, or to send on it.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Why something could not be done with a stream of a [`Session`](crate::Session) while the session goes on. It is the source of an
-/// [`io::Error`], which [`of`](Self::of) finds.
+/// Errors of a stream of a [`Session`](crate::Session) while the session goes on. A `StreamError` is the source of an
+/// [`io::Error`]; [`of`](Self::of) extracts it.
 ///
 /// ```
 /// use dfcp::{Stream, StreamError};
 /// use tokio::io::AsyncReadExt;
 ///
-/// /// What an application that has agreed on code 1 for "not found" makes of the end of a stream.
+/// /// Reads an answer in a protocol where code 1 means "not found".
 /// async fn answer(stream: &mut Stream) -> std::io::Result<Option<String>> {
 ///     let mut text = String::new();
 ///     match stream.read_to_string(&mut text).await {
@@ -61,23 +61,23 @@ pub enum ConnectError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The peer has given up the half that it sends: by [`reset`](crate::Stream::reset), or by dropping it (code 0).
+    /// The peer has given up its sending half: by [`reset`](crate::Stream::reset), or by dropping it (code 0).
     #[error("the peer reset the stream with code {code}")]
     Reset {
-        /// Code of the peer's application.
+        /// Code chosen by the peer's application.
         code: u32,
     },
-    /// The peer wants no more of what we send: it called [`stop_sending`](crate::Stream::stop_sending), dropped the stream, or did not
-    /// accept it (code 0).
+    /// The peer wants no more bytes from this side: it called [`stop_sending`](crate::Stream::stop_sending), dropped
+    /// the stream, or did not accept it (code 0).
     #[error("the peer stopped the stream with code {code}")]
     Stopped {
-        /// Code of the peer's application.
+        /// Code chosen by the peer's application.
         code: u32,
     },
-    /// This side has reset or stopped it.
+    /// This side has reset or stopped this half of the stream.
     #[error("this half of the stream was reset or stopped on this side")]
     EndedHere,
-    /// This side has closed the session, or the peer has, and permits no more streams than are open.
+    /// This side has closed the session; or the peer has closed it, and its stream limit is reached.
     #[error("the session is closed; open streams on a new one")]
     SessionClosed,
     /// The peer permits no stream of this kind, now or later.
@@ -89,7 +89,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The one that is the source of `error`, if any.
+    /// Returns the `StreamError` that is the source of `error`, if any.
     ///
     /// ```
     /// use dfcp::StreamError;
@@ -126,7 +126,7 @@ impl From<ConnectError> for io::Error {
     }
 }
 
-/// The sentence and the source stay; only the kind is chosen.
+/// Wraps a connection error in an [`io::Error`] of the fitting kind. Text and source stay the same.
 pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
     let kind = match error {
         ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::CloseTimeout => {
@@ -148,7 +148,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Error of a write after this side has ended the half.
+/// Returns the error of a write after this side has ended the half.
 pub(crate) fn shut_down_error() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "this half of the stream has been shut down")
 }

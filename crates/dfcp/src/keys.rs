@@ -4,10 +4,10 @@ use std::io;
 
 use dfcp_proto::StaticKey;
 
-/// A new static key from the system's randomness.
+/// Generates a static key from the system's random number generator.
 ///
 /// # Errors
-/// The system has none to give.
+/// The system's random number generator failed.
 ///
 /// ```
 /// let key = dfcp::generate_key()?;

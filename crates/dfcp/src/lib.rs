@@ -1,4 +1,4 @@
-//! DFCP for tokio, and without: reliable streams over bad paths, which do not slow down because of loss.
+//! DFCP for tokio and for blocking code: reliable streams over lossy paths. Loss alone does not slow them down.
 //!
 //! ```
 //! use dfcp::{Config, Listener, Stream};
@@ -18,10 +18,10 @@
 //!     std::io::Result::Ok(received)
 //! });
 //!
-//! // The other side, which was told the key:
+//! // The client is configured with the server's key:
 //! let mut stream = Stream::connect(server, Config::client(public)).await?;
 //! stream.write_all(b"hello").await?;
-//! stream.shutdown().await?; // the peer has all of it, and has said so
+//! stream.shutdown().await?; // the peer has confirmed every byte
 //! assert_eq!(serving.await??, "hello");
 //! # Ok(())
 //! # }
@@ -30,48 +30,53 @@
 //! **Configuration.** [`Config::server`], [`Config::client`] and [`Config::pre_shared`] are the starting points;
 //! methods change their settings: `Config::client(key).with_connect_timeout(Duration::from_secs(5))`.
 //!
-//! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; loss
-//! in one holds up no other.
+//! **Many streams.** Both sides of a [`Session`] open streams, bidirectional or one-way, without a round trip. Loss in
+//! one stream delays no other stream.
 //!
-//! A sender **finds the rate** which the path has room for, and follows it ([`Rate::Auto`]), unless it is given one ([`Rate::Fixed`]).
+//! A sender **finds the rate** of the path and follows it ([`Rate::Auto`]), unless a rate is configured
+//! ([`Rate::Fixed`]).
 //!
-//! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
+//! [`Stream::watch_path`] returns estimates of the path for applications that adapt to it.
 //!
-//! Every datagram is **encrypted and authenticated**, and a connection trusts no peer until its [`Credentials`] name one:
-//! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. Functions without
-//! that are called `danger_..`.
+//! Every datagram is **encrypted and authenticated**. A connection trusts no peer until its [`Credentials`] name one: a
+//! peer's key or fingerprint, the application's own [`Verifier`], or a pre-shared key. Functions that skip this are
+//! named `danger_..`.
 //!
-//! Datagrams go over UDP, or with `CAP_NET_RAW` directly over IP: see [`Carrier`] and the functions named
-//! `.._over`.
+//! Datagrams go over UDP or, with `CAP_NET_RAW`, directly over IP: see [`Carrier`] and the functions named `.._over`.
 //!
-//! **Sockets.** [`Endpoint::bind`] makes a socket; [`Endpoint::with_socket`] takes one of the application's, and [`Endpoint::rebind`] replaces it
-//! under live connections. [`Config::with_dscp`] marks their datagrams.
+//! **Sockets.** [`Endpoint::bind`] makes a socket. [`Endpoint::with_socket`] takes a socket of the application, and
+//! [`Endpoint::rebind`] replaces the socket under live connections. [`Config::with_dscp`] marks the datagrams with a
+//! DSCP.
 //!
 //! # Structure
 //!
-//! An [`Endpoint`] owns one socket, and one loop drives it with all its connections: it receives in batches which the kernel
-//! has joined (GRO), decrypts and decodes them in place, encodes, sends batches for the kernel to split (GSO), and keeps time.
-//! All protocol decisions are made in [`dfcp_proto`], which knows no sockets and no clock.
+//! An [`Endpoint`] owns one socket, and one loop drives this socket and all its connections. The loop receives batches
+//! that the kernel has joined (GRO), decrypts and decodes them in place, encodes, sends batches for the kernel to split
+//! (GSO), and serves timers. All protocol decisions are made in [`dfcp_proto`], which has neither sockets nor a clock.
 //!
-//! **Threads.** Bound in a runtime with a single thread, an endpoint is one of its tasks; bound anywhere else, it has a thread
-//! of its own. One thread for everything is the fastest on one or two cores; with more cores, a thread for the endpoint and
-//! others for readers and writers. With several threads, spawn the tasks that read and write much: the future given to
-//! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
+//! **Threads.** Bound in a single-threaded runtime, an endpoint is a task of that runtime. Bound anywhere else, it has
+//! a thread of its own. With one or two cores, one thread for everything is the fastest. With more cores, give the
+//! endpoint one thread, and readers and writers others. In a multi-threaded runtime, spawn the tasks that read and
+//! write much: the future given to `block_on`, and so the body of `#[tokio::main]`, runs on a thread that must be woken
+//! for every piece.
 //!
-//! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
-//! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
-//! not by datagrams. Of a session's streams there are sums at most once a second: how many were opened, have ended, were reset or
-//! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
-//! Subscribers are looked for only when a connection begins.
+//! **Log.** Logs are written with [`tracing`](https://docs.rs/tracing). Target `dfcp::session`, level DEBUG, has the
+//! course of each connection from the first handshake message to the reason of its end, with totals. Target
+//! `dfcp::endpoint` counts handshake attempts that led to no connection. The number of lines grows with time, not with
+//! datagrams. The streams of a session are summed up at most once a second: how many were opened, have ended, were
+//! reset or stopped and with which code, and how often the peer's stream limit was reached. Level TRACE has a line for
+//! each of these events. A subscriber is looked up only when a connection begins.
 //!
-//! **Watching.** An [`Observer`] of a [`Config`] hears of each datagram, state and estimate of its connections, as typed events, where the
-//! log tells their course. A [`KeyLog`], which only `danger_with_key_log` puts in place, gets what opens a capture of them.
+//! **Observers.** An [`Observer`] set in [`Config`] receives each datagram, state and estimate of its connections as a
+//! typed event. A [`KeyLog`], which only `danger_with_key_log` installs, receives the secrets that decrypt a packet
+//! capture.
 //!
-//! **Features**, off by default. `serde`: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with its keys.
-//! `classic`: the protocol of the thesis that DFCP goes back to, without any security, for experiments (module `classic`); without it a
-//! classic caller is refused, and a configuration of that profile is an error.
+//! **Features**, off by default. `serde`: [`Stats`] and [`EndpointStats`] can be serialized; [`Config`] can be
+//! serialized and deserialized, always without its keys. `classic`: the protocol of the 2014 thesis, which has no
+//! security, for experiments (module `classic`). Without this feature, classic clients are refused and a configuration
+//! of that profile is an error.
 //!
-//! [`blocking`] offers the same without `async`.
+//! [`blocking`] offers the same API without `async`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Accepting connections.
+//! Listener of the async API.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,12 +12,12 @@ use crate::stream::Stream;
 
 /// Accepts connections on one socket, like `tokio::net::TcpListener`.
 ///
-/// Dropping it resets what waits to be accepted; accepted streams live on.
+/// Dropping the last clone resets connections that wait to be accepted; accepted streams live on.
 ///
 /// ```
 /// use dfcp::{Config, Listener, StaticKey};
 ///
-/// /// Gives back to everybody what they send.
+/// /// Echoes to all clients.
 /// async fn serve(key: StaticKey) -> std::io::Result<()> {
 ///     let listener = Listener::bind("[::]:4433".parse().expect("an address"), Config::server(key))?;
 ///     loop {
@@ -36,66 +36,68 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds to `addr` and takes in connections of `config.profile`, configured so.
+    /// Binds to `addr` and accepts connections of the profile and settings of `config`.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, config)
     }
 
-    /// Binds to `addr` and takes in connections of either profile, as `accept` says.
+    /// Binds to `addr` and accepts connections of the profiles that `accept` permits.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
 
-    /// Binds to `addr` over the carrier of one's choice, and takes in what `accept` says: a [`Config`] for connections of
-    /// its profile, an [`Accept`] for either.
+    /// Binds to `addr` over the given carrier. A [`Config`] accepts connections of its profile only, an [`Accept`] of
+    /// either profile.
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`].
+    /// Same as [`Endpoint::bind_over`].
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
     }
 
-    /// Listens on a UDP socket that the application has made and bound, as [`Endpoint::with_socket`] does.
+    /// Listens on a UDP socket that the application has made and bound, like [`Endpoint::with_socket`].
     ///
     /// # Errors
-    /// As [`Endpoint::with_socket`].
+    /// Same as [`Endpoint::with_socket`].
     pub fn with_socket(socket: impl Into<UdpSocket>, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::with_socket(socket, Some(accept.into()))? })
     }
 
-    /// The socket's address, with the port which the system chose.
+    /// Returns the socket's local address, with the port that the system chose.
     ///
     /// # Errors
-    /// None at present; the signature is that of `tokio::net::TcpListener`.
+    /// None at present; the signature follows `tokio::net::TcpListener`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.endpoint.local_addr())
     }
 
-    /// Waits for the next connection whose handshake is done. Cancel-safe: a connection is either returned or stays in the
-    /// queue.
+    /// Waits for the next connection whose handshake is done. Cancel-safe: a connection is either returned or stays in
+    /// the queue.
     ///
     /// # Errors
-    /// The endpoint accepts nothing any more.
+    /// `NotConnected` if the endpoint no longer accepts connections.
     pub async fn accept(&self) -> io::Result<Stream> {
         self.endpoint.accept().await.ok_or_else(accepts_nothing)
     }
 
-    /// As [`accept`](Self::accept), for sessions with any number of streams; an example is at [`Session`]. [`Config::streams`]
-    /// limits the streams that the peer may open; at first to none. Classic connections, which have one stream, are reset.
+    /// Like [`accept`](Self::accept), for sessions with any number of streams; [`Session`] has an example.
+    /// [`Config::streams`] limits the streams that the peer may open; the default is none. Classic connections, which
+    /// have one stream, are reset.
     ///
     /// # Errors
-    /// The endpoint accepts nothing any more.
+    /// `NotConnected` if the endpoint no longer accepts connections.
     pub async fn accept_session(&self) -> io::Result<Session> {
         self.endpoint.accept_session().await.ok_or_else(accepts_nothing)
     }
 
-    /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
+    /// Returns the endpoint of this listener, for opening connections from the same socket, or for waiting until all
+    /// connections are over.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

@@ -1,11 +1,11 @@
-//! Memory that this process may use.
+//! Memory that this process may use, as the base of default limits.
 
-/// Received blocks of an endpoint may take this fraction (one in four) of the memory that the process may use, unless the
+/// Divisor of the memory that the process may use: received blocks of an endpoint may take one fourth, unless the
 /// application sets `Accept::memory_bytes_max`.
 pub(crate) const ENDPOINT_MEMORY_SHARE: u64 = 4;
 
-/// Bytes of memory that this process may use: the machine's, or less where a control group says so (cgroup v2, as containers
-/// have it). `None` where the system does not tell.
+/// Returns the bytes of memory that this process may use: the machine's memory, or the limit of a control group (cgroup
+/// v2, as in containers) if that is less. `None` if the system does not report its memory.
 pub(crate) fn available_bytes() -> Option<u64> {
     let machine = machine_bytes()?;
     Some(group_bytes().map_or(machine, |group| group.min(machine)))
@@ -23,7 +23,7 @@ fn machine_bytes() -> Option<u64> {
     None
 }
 
-/// Least limit of the control group of this process and those above it.
+/// Returns the least memory limit among this process's control group and the groups above it, bytes.
 fn group_bytes() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -34,7 +34,7 @@ fn group_bytes() -> Option<u64> {
     std::path::Path::new(path.trim()).ancestors().filter_map(limit).min()
 }
 
-/// Limit in the text of `memory.max`; `None` for `max`.
+/// Parses the text of `memory.max`, bytes; `None` for `max`.
 fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

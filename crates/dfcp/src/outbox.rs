@@ -1,4 +1,4 @@
-//! Datagrams which leave with one call: over UDP one of the system's (GSO).
+//! Outbox: a batch of datagrams that leave with one call (GSO over UDP).
 
 mod batch_limit;
 
@@ -13,52 +13,55 @@ use crate::buffers::Buffer;
 use crate::limits;
 use batch_limit::BatchLimit;
 
-/// Outcome of sending a batch.
+/// Result of [`Outbox::send`].
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// All of it was given to the system. Datagrams that it refused for good count as lost on the path.
+    /// The system took the whole batch. Datagrams that it refused permanently count as lost on the path.
     All,
     /// The socket is full; the rest is kept.
     Blocked,
 }
 
-/// A socket that takes a batch of datagrams with one call. It is a trait so that tests can script what the system answers.
+/// A socket that sends a batch of datagrams with one call. It is a trait so that tests can script the system's answers.
 pub(crate) trait BatchSocket {
-    /// The most datagrams that one [`Transmit`] carries now. Over UDP it drops to 1 when the system turns out not to have GSO.
+    /// Returns the maximum number of datagrams in one [`Transmit`]. Over UDP it drops to 1 when the system turns out to
+    /// lack GSO.
     fn segments_max(&self) -> usize;
 
-    /// Sends at once whole datagrams with a code point, or the socket's own, and returns how many bytes they were: over UDP all.
+    /// Sends whole datagrams with the given code point, or with the socket's default. Returns the number of bytes sent:
+    /// over UDP all bytes of `transmit`.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket has no room; otherwise what the system says.
+    /// `WouldBlock` if the socket has no room; otherwise the system's error.
     fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize>;
 }
 
-/// A connection that datagrams of a batch are from.
+/// A connection with datagrams in the batch.
 pub(crate) trait Sender {
-    /// The system has refused to send something of it.
+    /// Called if the system has refused to send a datagram of this connection.
     fn refused(&self, error: &io::Error);
 }
 
 /// Result of [`Outbox::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
-    /// Something has been added.
+    /// At least one datagram was added.
     pub(crate) something: bool,
-    /// The batch must be sent before more can be added.
+    /// The batch must be sent before more datagrams can be added.
     pub(crate) is_full: bool,
 }
 
-/// Source address and code point of a connection's datagrams.
+/// Source address and DSCP of a connection's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departure {
-    /// From which address of this machine, if not one of the system's choice.
+    /// Source address. `None` if the system chooses it.
     pub(crate) src_ip: Option<IpAddr>,
-    /// With which code point, if not the socket's own.
+    /// DSCP. `None` for the socket's default.
     pub(crate) dscp: Option<Dscp>,
 }
 
-/// The addresses and the code point of a datagram. One GSO call takes one of each, so a batch has one route.
+/// Addresses and code points of a datagram. A GSO call has one value of each, so all datagrams of a batch must have the
+/// same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Route {
     departure: Departure,
@@ -66,22 +69,22 @@ struct Route {
     ecn: Ecn,
 }
 
-/// A batch: consecutive datagrams of equal size on one route, of which the last may be shorter, and one more which did not
-/// fit in. Several connections may share it.
+/// A batch: consecutive datagrams of equal size on one route (the last may be shorter), plus one further datagram that
+/// did not fit. Several connections may share a batch.
 #[derive(Debug)]
 pub(crate) struct Outbox<S> {
-    /// While there is anything in it.
+    /// `None` while the outbox is empty.
     buffer: Option<Buffer>,
     route: Route,
     segment_size: usize,
     segments: usize,
     start: usize,
     end: usize,
-    /// Nothing can follow.
+    /// No further datagram fits into this batch.
     closed: bool,
-    /// The datagram behind `end` which belongs to the next batch.
+    /// Route, length and `is_alone` of the datagram behind `end`, which belongs to the next batch.
     carried: Option<(Route, usize, bool)>,
-    /// The connections whose datagrams these are. Each is told if the system refuses the batch.
+    /// Connections with datagrams in the batch. Each is notified if the system refuses the batch.
     senders: Vec<S>,
     limit: BatchLimit,
 }
@@ -111,7 +114,7 @@ impl<S: Sender> Outbox<S> {
         self.start == self.end && self.carried.is_none()
     }
 
-    /// Adds what `next` writes until it has nothing more or the batch must be sent first.
+    /// Adds the datagrams that `next` writes, until it returns `None` or the batch must be sent first.
     pub(crate) fn fill(
         &mut self,
         segments_max: usize,
@@ -136,7 +139,7 @@ impl<S: Sender> Outbox<S> {
         }
     }
 
-    /// Takes in the datagram which has been written behind the end.
+    /// Adds the datagram that was written behind `end`, or carries it over to the next batch.
     fn add(&mut self, route: Route, length: usize, is_alone: bool) {
         if self.segments == 0 {
             (self.route, self.segment_size) = (route, length);
@@ -149,20 +152,21 @@ impl<S: Sender> Outbox<S> {
         self.closed = is_alone || length < self.segment_size;
     }
 
-    /// Records that `sender` has added datagrams, so that it learns of a refusal.
+    /// Records that `sender` has added datagrams, so that it is notified of a refusal.
     pub(crate) fn record_sender(&mut self, sender: S) {
         self.senders.push(sender);
     }
 
-    /// Sends the batch, or until the socket is full; what was carried over begins the next one.
+    /// Sends the batch, or as much of it as the socket has room for. After a complete batch, the carried datagram
+    /// begins the next one.
     pub(crate) fn send(&mut self, socket: &impl BatchSocket) -> Sent {
         let sent = self.send_batch(socket);
-        // The datagram carried over is the last recorded sender's, which therefore stays for the next batch.
+        // The carried datagram belongs to the last recorded sender, which therefore stays for the next batch.
         let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
         match sent {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
-            // Too long for the interface: to packet size discovery a loss like any other.
+            // Too long for the interface: packet size discovery treats this as a loss.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) => {}
             Err(error) => {
                 tracing::debug!(%error, to = %self.route.destination, "the system refused to send");
@@ -174,7 +178,8 @@ impl<S: Sender> Outbox<S> {
         Sent::All
     }
 
-    /// Another socket sends what waits, from there: an address of the one before may be none of its own.
+    /// Called after a rebind, before pending datagrams leave from the new socket: source addresses that it does not
+    /// have are dropped.
     pub(crate) fn on_rebound(&mut self, keeps: impl Fn(IpAddr) -> bool) {
         let carried = self.carried.as_mut().map(|(route, ..)| route);
         for route in [&mut self.route].into_iter().chain(carried) {
@@ -182,17 +187,18 @@ impl<S: Sender> Outbox<S> {
         }
     }
 
-    /// The socket is full.
+    /// Called when the socket is full.
     pub(crate) fn on_full(&mut self, now: Time) {
         self.limit.on_full(now);
     }
 
-    /// It is `now`.
+    /// Called with the current time, before the outbox is filled.
     pub(crate) fn advance(&mut self, now: Time) {
         self.limit.expire(now);
     }
 
-    /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
+    /// Sends until the batch is empty. Returns the last error if the system refused datagrams permanently, or
+    /// `WouldBlock` if some are left.
     fn send_batch(&mut self, socket: &impl BatchSocket) -> io::Result<()> {
         let Route { departure: Departure { src_ip, dscp }, destination, ecn } = self.route;
         let ecn = (ecn == Ecn::Capable).then_some(EcnCodepoint::Ect0);
@@ -211,7 +217,7 @@ impl<S: Sender> Outbox<S> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The system has just turned out not to have GSO: the same again, one by one.
+                // The system has just turned out to lack GSO: send the same datagrams one by one.
                 Err(_) if several && socket.segments_max() < segments => {}
                 Err(error) => {
                     result = Err(error);
@@ -222,7 +228,7 @@ impl<S: Sender> Outbox<S> {
         result
     }
 
-    /// Begins the next batch with what was carried over.
+    /// Begins the next batch with the carried datagram.
     fn open_next(&mut self) {
         let behind = self.end;
         (self.start, self.end, self.segments, self.closed) = (0, 0, 0, false);
@@ -235,7 +241,7 @@ impl<S: Sender> Outbox<S> {
         self.release();
     }
 
-    /// An empty batch holds no buffer.
+    /// Returns the buffer to the pool if the outbox is empty.
     fn release(&mut self) {
         if self.is_empty() {
             self.buffer = None;
@@ -259,14 +265,14 @@ mod tests {
     const DRY: Filled = Filled { something: true, is_full: false };
     const FULL: Filled = Filled { something: true, is_full: true };
 
-    /// A datagram of this length is a probe.
+    /// Length of a datagram that is a probe, and therefore leaves alone.
     const ALONE: usize = 1_472;
 
     fn at(port: u16) -> SocketAddr {
         ([192, 0, 2, 1], port).into()
     }
 
-    /// Fills once from datagrams of these lengths to these ports; returns what was taken into the batch.
+    /// Fills once from `(length, port)` pairs. Returns the batch's bytes, segment size and port.
     fn fill(outbox: &mut Outbox, segments_max: usize, datagrams: &mut Vec<(usize, u16)>) -> (usize, usize, u16) {
         add(outbox, segments_max, None, datagrams);
         sent(outbox)
@@ -295,7 +301,7 @@ mod tests {
         })
     }
 
-    /// As if the batch had been sent.
+    /// Empties the outbox as if the batch had been sent. Returns its bytes, segment size and port.
     fn sent(outbox: &mut Outbox) -> (usize, usize, u16) {
         let state = (outbox.end, outbox.segment_size, outbox.route.destination.port());
         outbox.start = outbox.end;
@@ -371,13 +377,13 @@ mod tests {
         assert_eq!(fill(&mut outbox, 1, &mut vec![(9, 1), (9, 1)]).0, 9);
     }
 
-    /// Says these things to one call after another, and then takes whatever comes.
+    /// Socket that gives scripted answers in turn, and then accepts everything.
     #[derive(Default)]
     struct Scripted {
         answers: RefCell<VecDeque<io::Result<usize>>>,
-        /// Bytes, their destination's port, and whether they were to be split.
+        /// Bytes, destination port, and true for a GSO call.
         taken: RefCell<Vec<(Vec<u8>, u16, bool)>>,
-        /// After the first refusal it has no GSO.
+        /// The socket loses GSO with its first refusal.
         is_without_gso: bool,
     }
 
@@ -430,7 +436,7 @@ mod tests {
         let mut outbox = Outbox::new();
         add(&mut outbox, 64, None, &mut vec![(1_000, 1), (1_000, 1), (900, 2)]);
         let socket = Scripted::that_says([Err(io::ErrorKind::NetworkUnreachable.into())]);
-        // Not for want of GSO: the same again would be refused again.
+        // The refusal is not caused by GSO: a retry would be refused again.
         assert!(is_all(&outbox.send(&socket)) && socket.calls().is_empty() && !outbox.is_empty());
         assert!(is_all(&outbox.send(&socket)) && outbox.is_empty());
         assert_eq!(socket.calls(), [(900, 2, false)]);

@@ -1,4 +1,4 @@
-//! Figures of the path for an application that can adapt to it, as an encoder of video does.
+//! Path estimates for applications that adapt to the path, like video encoders.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tokio::sync::watch;
 
 use crate::limits;
 
-/// Present figures of a connection's path, in the direction in which this side sends.
+/// Current estimates of a connection's path, in the direction from this side to the peer.
 ///
-/// Advice: offer no more than `rate_bps`, headers and repair included. At a loss of `loss`, what the application writes takes
-/// about `1 / (1 - loss)` times as much, and what is written beyond that waits in the send buffer.
+/// Advice: offer at most `rate_bps`, headers and repair symbols included. With a loss of `loss`, each written byte
+/// costs about `1 / (1 - loss)` bytes of that rate. Bytes written in excess wait in the send buffer.
 ///
 /// ```
 /// use dfcp::PathEstimates;
 ///
-/// /// What an encoder may make, bits per second, so that all of it is delivered at once.
+/// /// Bits per second that an encoder may produce if every frame shall be delivered without waiting.
 /// fn target_bps(path: &PathEstimates, most: u64) -> f64 {
 ///     path.rate_bps.unwrap_or(most).min(most) as f64 * (1.0 - path.loss) * 0.9
 /// }
@@ -26,22 +26,24 @@ use crate::limits;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PathEstimates {
-    /// The rate at which data leave now, bits of IP packets per second: the configured or found one, or less where the peer or the
-    /// circuit breaker holds it down. `None` at line rate.
+    /// Current sending rate, bits of IP packets per second: the configured or discovered rate, or less while the peer
+    /// or the circuit breaker limits it. `None` at line rate.
     pub rate_bps: Option<u64>,
-    /// Bits per second which the peer says arrive there.
+    /// Arrival rate that the peer reports, bits per second.
     pub arrival_rate_bps: u64,
-    /// The smoothed round-trip time; `None` while it is unknown.
+    /// Smoothed round-trip time. `None` before the first sample.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", serialize_with = "as_milliseconds"))]
     pub rtt: Option<Duration>,
-    /// Queueing delay of our datagrams, above the recent minimum, whoever fills the queue; `None` while it is unknown.
+    /// Queueing delay of this side's datagrams above the recent minimum, whichever flow fills the queue. `None` before
+    /// the first sample.
     #[cfg_attr(feature = "serde", serde(rename = "queue_ms", serialize_with = "as_milliseconds"))]
     pub queue: Option<Duration>,
-    /// The share of the datagrams that the path loses, 0 to 1. Without evidence, 0.05.
+    /// Fraction of datagrams that the path loses, 0 to 1. Without samples, 0.05.
     pub loss: f64,
-    /// Bytes of the largest IP packets which data are sent in now, as packet size discovery has found so far. Zero in classic.
+    /// Size of the largest IP packets for data now, bytes, as found so far by packet size discovery. Zero in classic.
     pub packet_bytes: u16,
-    /// State of the circuit breaker: while it is `Testing`, the rate is halved for a second and says nothing about the path.
+    /// State of the circuit breaker. While it is `Testing`, the rate is halved for a second and says nothing about the
+    /// path.
     pub breaker: BreakerState,
 }
 
@@ -67,8 +69,9 @@ impl From<&Stats> for PathEstimates {
 
 /// Watches a connection's [`PathEstimates`]; from [`Stream::watch_path`](crate::Stream::watch_path).
 ///
-/// Values which are overtaken before they are read are skipped: this is a state, not a history. There are at most twenty new
-/// ones per second. It does not keep the connection open, and clones watch for themselves.
+/// Values that are overtaken before they are read are skipped: a watch is a state, not a history. There are at most
+/// twenty new values per second. A watch does not keep the connection open. Each clone tracks separately which values
+/// it has returned.
 ///
 /// ```
 /// # use dfcp::{Config, Listener, Stream};
@@ -99,44 +102,45 @@ pub struct PathWatch {
 }
 
 impl PathWatch {
-    /// The newest estimates; the last ones once the connection is over.
+    /// Returns the newest estimates; once the connection is over, the last ones.
     #[must_use]
     pub fn latest(&self) -> PathEstimates {
         *self.estimates.borrow()
     }
 
-    /// Waits for estimates which this watch has not returned yet; `None` once the connection is over, TIME_WAIT included.
+    /// Waits for estimates that this watch has not yet returned. Returns `None` once the connection is over, including
+    /// TIME_WAIT.
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken nothing, and the next call returns what has changed meanwhile.
+    /// Cancel-safe: a future dropped before it is ready has taken nothing, and the next call returns the changes since.
     pub async fn changed(&mut self) -> Option<PathEstimates> {
         self.estimates.changed().await.ok()?;
         Some(*self.estimates.borrow_and_update())
     }
 }
 
-/// Tells the watches of one connection.
+/// Publishes the estimates of one connection to its watches.
 #[derive(Debug)]
 pub(crate) struct PathPublisher {
     estimates: watch::Sender<PathEstimates>,
     published_at: Time,
-    /// The connection has been served since: there may be news.
+    /// The connection was served since the last publication, so the estimates may have changed.
     is_stale: bool,
 }
 
 impl PathPublisher {
-    /// Publishes the estimates of `stats` as what is known at first.
+    /// Starts with the estimates of `stats`, published at `now`.
     pub(crate) fn new(now: Time, stats: &Stats) -> Self {
         Self { estimates: watch::Sender::new(stats.into()), published_at: now, is_stale: false }
     }
 
-    /// A further watch, to which the present estimates are new.
+    /// Returns a further watch, whose first `changed` returns the current estimates.
     pub(crate) fn watch(&self) -> PathWatch {
         let mut estimates = self.estimates.subscribe();
         estimates.mark_changed();
         PathWatch { estimates }
     }
 
-    /// The connection has been served: publishes its estimates if they have changed, and the last ones are old enough.
+    /// Called after the connection was served: publishes changed estimates if the last publication is old enough.
     pub(crate) fn on_served(&mut self, now: Time, stats: impl FnOnce() -> Stats) {
         self.is_stale = true;
         if now.since(self.published_at) < limits::PATH_WATCH_INTERVAL {
@@ -146,7 +150,7 @@ impl PathPublisher {
         self.publish(&stats());
     }
 
-    /// The connection is over: publishes the last estimates, and ends all watches.
+    /// Called when the connection is over: publishes the last estimates, and ends all watches.
     pub(crate) fn end(self, stats: &Stats) {
         self.publish(stats);
     }
@@ -156,12 +160,12 @@ impl PathPublisher {
         self.estimates.send_if_modified(|estimates| std::mem::replace(estimates, latest) != latest);
     }
 
-    /// Time by which the connection must be served so that no news are kept back.
+    /// Returns the time by which the connection must be served to publish pending estimates.
     pub(crate) fn due_at(&self) -> Option<Time> {
         self.is_stale.then_some(self.published_at + limits::PATH_WATCH_INTERVAL)
     }
 
-    /// True if nobody watches any more.
+    /// Returns true if no watch is left.
     pub(crate) fn is_unwatched(&self) -> bool {
         self.estimates.is_closed()
     }

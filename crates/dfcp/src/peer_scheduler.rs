@@ -1,9 +1,9 @@
-//! Schedules the connections with one peer: a few send at a time, and each of them more.
+//! Scheduler of the connections to one peer: only a few send at a time, so that each sends larger amounts.
 //!
-//! If a thousand connections share the peer's queue, each may send only a few datagrams at a time. By its next turn, its
-//! blocks and buffers have left the processor's caches, on both sides. So a few connections have the whole queue, while the
-//! applications of the others wait to write. Data which has been written is never held back, and light senders are never
-//! queued.
+//! If a thousand connections shared the peer's queue, each could send only a few datagrams at a time. By its next turn,
+//! its blocks and buffers would have left the processor's caches, on both sides. So a few connections share the whole
+//! queue, while the applications of the others wait to write. Written data is never held back, and light senders are
+//! never queued.
 
 use std::collections::VecDeque;
 
@@ -13,27 +13,28 @@ use dfcp_time::Time;
 use crate::activity::RecentGreatest;
 use crate::limits::{ACTIVE_CONNECTIONS_MAX, ACTIVE_CONNECTIONS_MAX_IDLE, QUANTUM_BYTES, QUANTUM_TIME_MAX};
 
-/// The scheduler's state of one connection.
+/// State of one connection in the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SchedulerState {
-    /// It has not been served yet.
+    /// Not served yet.
     #[default]
     New,
-    /// It sends nothing, or so little that it is not scheduled.
+    /// Sends nothing, or too little to be scheduled.
     Idle,
-    /// It sends without being scheduled. It keeps to a rate or its path is long, so a turn would hold a place for too long.
+    /// Sends without being scheduled: its rate is limited (not line rate) or its path is long, so a turn would occupy a
+    /// place for too long.
     Exempt,
-    /// It has a place, and no quantum until it is served while others wait.
+    /// Has a place. Gets a quantum only when it is served while other connections wait.
     Active,
-    /// It has a place until it has sent its quantum and the peer has reported all but a few datagrams.
+    /// Has a place until it has sent its quantum and the peer has reported all but a few datagrams.
     Turn {
-        /// If no more than these few are in flight, the turn ends at this time even if the application has not written its
-        /// quantum.
+        /// End of the turn for an application that has not written its quantum, provided that at most these few
+        /// datagrams are in flight.
         until: Time,
     },
-    /// It waits for a place. Its application may not write.
+    /// Waits for a place. Its application may not write.
     Waiting,
-    /// It keeps its position in the queue, but has little or nothing left to send. Its application may write.
+    /// Keeps its position in the queue, but has little or nothing left to send. Its application may write.
     Queued,
 }
 
@@ -41,10 +42,10 @@ pub(crate) enum SchedulerState {
 #[derive(Debug)]
 pub(crate) struct PeerScheduler<C> {
     connections: usize,
-    /// Those with a place: [`SchedulerState::Active`] and [`SchedulerState::Turn`].
+    /// Number of connections with a place: [`SchedulerState::Active`] and [`SchedulerState::Turn`].
     active: usize,
     exempt: usize,
-    /// First in, first out; each connection once.
+    /// First in, first out; each connection at most once.
     waiting: VecDeque<C>,
     sharers: RecentGreatest,
 }
@@ -56,7 +57,8 @@ impl<C> Default for PeerScheduler<C> {
 }
 
 impl<C> PeerScheduler<C> {
-    /// The next state of a connection which is about to be served, and may send. `it` is called if it must wait.
+    /// Returns the next state of a connection that is about to be served, and may send. If the connection must wait,
+    /// `it` returns its entry for the queue.
     pub(crate) fn on_serving(
         &mut self,
         now: Time,
@@ -89,19 +91,20 @@ impl<C> PeerScheduler<C> {
         }
     }
 
-    /// Takes out the first waiting connection if there is a place; [`begin`](Self::begin) must follow. An idle endpoint has more
-    /// places: all active connections may be waiting for reports.
+    /// Removes the first waiting connection from the queue if a place is free; [`begin`](Self::begin) must follow. An
+    /// idle endpoint has more places, because all active connections may be waiting for reports.
     pub(crate) fn pop(&mut self, is_idle: bool) -> Option<C> {
         let places = if is_idle { ACTIVE_CONNECTIONS_MAX_IDLE } else { ACTIVE_CONNECTIONS_MAX };
         if self.active < places { self.waiting.pop_front() } else { None }
     }
 
-    /// True if a connection waits.
+    /// Returns true if a connection waits.
     pub(crate) fn is_crowded(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The next state of a connection which [`pop`](Self::pop) has returned. Its turn begins if it still has something to send.
+    /// Returns the next state of a connection that [`pop`](Self::pop) has returned. Its turn begins if it still has
+    /// data to send.
     pub(crate) fn begin(&mut self, now: Time, before: SchedulerState, sending: Sending) -> SchedulerState {
         let after = match sending {
             Sending { is_busy: false, .. } => SchedulerState::Idle,
@@ -112,8 +115,8 @@ impl<C> PeerScheduler<C> {
         after
     }
 
-    /// Removes a connection which is over. One in the queue stays there until it is popped, and has no turn then: taking it out
-    /// now would need a search.
+    /// Removes a connection that is over. If it is in the queue, it stays there until it is popped, and gets no turn
+    /// then: removing it now would need a search.
     pub(crate) fn leave(&mut self, before: SchedulerState) -> SchedulerState {
         let after = if before.is_in_queue() { SchedulerState::Queued } else { SchedulerState::Idle };
         self.change(before, after);
@@ -135,14 +138,14 @@ impl<C> PeerScheduler<C> {
         }
     }
 
-    /// The number of connections which share the peer's queue: the most that sent at a time recently, and at least one. A
-    /// waiting connection has no share, which is `usize::MAX`.
+    /// Returns the number of connections that share the peer's queue: the most that sent at a time recently, and at
+    /// least one. A waiting connection has no share, which `usize::MAX` expresses.
     pub(crate) fn sharers(&mut self, now: Time, state: SchedulerState) -> usize {
         let sharers = self.sharers.with(now, self.active + self.exempt).max(1);
         if state == SchedulerState::Waiting { usize::MAX } else { sharers }
     }
 
-    /// True if no connection is left.
+    /// Returns true if no connection is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.connections == 0
     }
@@ -153,12 +156,12 @@ impl SchedulerState {
         matches!(self, Self::Waiting | Self::Queued)
     }
 
-    /// Time by which the connection must be served again, so that its turn can end.
+    /// Returns the time by which the connection must be served again, so that its turn can end.
     pub(crate) fn ends_at(self) -> Option<Time> {
         if let Self::Turn { until } = self { Some(until) } else { None }
     }
 
-    /// Bytes that the application may write in this state; `None` if they are the same as in `before`.
+    /// Returns the write allowance of the application in this state, or `None` if it is the same as in `before`.
     pub(crate) fn allowance(self, before: Self) -> Option<WriteAllowance> {
         let of = |state| match state {
             Self::New | Self::Idle | Self::Exempt | Self::Active | Self::Queued => WriteAllowance::Any,
@@ -181,7 +184,7 @@ mod tests {
     const DONE: Sending = Sending { has_used_allowance: true, ..SENT };
     const IDLE: Sending = Sending { is_busy: false, ..DONE };
 
-    /// Connections with one peer, by their index, and what they are allowed.
+    /// Connections to one peer, by index, and their write allowances.
     #[derive(Default)]
     struct Crowd {
         now: Time,
@@ -207,19 +210,20 @@ mod tests {
             self.states[index] = after;
         }
 
-        /// Serves one which has this to send, and begins the turns of those that have a place then.
+        /// Serves the connection `index`, which has `sending` to send. Then fills free places. Returns the connections
+        /// whose turns begin.
         fn serve(&mut self, index: usize, sending: Sending) -> Vec<usize> {
             self.serve_then(index, sending, BUSY)
         }
 
-        /// The same, where the waiting ones have that to send.
+        /// Like `serve`, where waiting connections have `of_waiting` to send.
         fn serve_then(&mut self, index: usize, sending: Sending, of_waiting: Sending) -> Vec<usize> {
             let after = self.scheduler.on_serving(self.now, self.states[index], sending, || index);
             self.enter(index, after);
             std::iter::from_fn(|| self.begin_next(false, of_waiting)).collect()
         }
 
-        /// Nobody has anything to send now.
+        /// Offers the places of an idle endpoint. Returns the connection whose turn begins.
         fn idle(&mut self) -> Option<usize> {
             self.begin_next(true, BUSY)
         }
@@ -371,7 +375,7 @@ mod tests {
     }
 
     proptest! {
-        /// Model: the states of all, counted each time.
+        /// Reference model: counts the states of all connections anew after each step.
         #[test]
         fn places_are_never_too_many_nor_left_empty_while_somebody_waits(
             steps in prop::collection::vec(

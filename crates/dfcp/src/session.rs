@@ -1,4 +1,4 @@
-//! A connection with any number of streams.
+//! Sessions: connections with any number of streams.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use crate::connection::{Shared, StreamHandle};
 use crate::path_watch::PathWatch;
 use crate::stream::{ReadHalf, Stream, WriteHalf};
 
-/// A connection in which both sides open streams: each a [`Stream`], or one-way a [`WriteHalf`] here and a [`ReadHalf`] there.
+/// A connection in which both sides open streams. A bidirectional stream is a [`Stream`] on either side; a one-way
+/// stream is a [`WriteHalf`] at the sender and a [`ReadHalf`] at the receiver.
 ///
-/// Streams share what a connection has (handshake, keys, rate, credit, memory), and nothing of what they carry: what is lost of one
-/// holds up no other. Opening one takes no round trip; the peer learns of it with the first bytes that are written to it.
+/// All streams share the connection's handshake, keys, rate, credit and memory, but loss in one stream delays no other
+/// stream. Opening a stream takes no round trip; the peer learns of it with the first bytes written to it.
 ///
 /// ```
 /// use dfcp::{Config, Listener, Session, StreamLimits};
@@ -43,27 +44,28 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// for question in ["one", "two", "three"] {
 ///     let mut stream = session.open_stream().await?;
 ///     stream.write_all(question.as_bytes()).await?;
-///     stream.finish()?; // the server reads the end; the answer says more than a confirmation
+///     stream.finish()?; // the server reads the end; its answer implies the confirmation
 ///     let mut answer = String::new();
 ///     stream.read_to_string(&mut answer).await?;
 ///     assert_eq!(answer, question.to_uppercase());
 /// }
-/// session.close().await?; // both sides have all, and have said so
+/// session.close().await?; // both sides have confirmed every byte
 /// serving.await??;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
-/// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
-/// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
-/// While streams live, but no `Session` any more, new streams of the peer are refused, as nobody could accept them. [`Stream`] says what ends
-/// all that waits.
+/// **End.** Both sides call [`close`](Self::close). The side that is done first calls it; then
+/// [`accept_stream`](Self::accept_stream) of the other side returns `None`, and that side calls `close`, too. If the
+/// session and all of its streams are dropped without `close`, the connection is aborted, and the peer reads an error.
+/// After `close`, the endpoint completes the end even without any handle. While streams but no `Session` are left, new
+/// streams of the peer are refused, as no caller could accept them. [`Stream`] lists the events that end waiting
+/// futures.
 ///
-/// Clones are the same session. All methods may be called from any number of tasks.
+/// Clones are handles of the same session. All methods may be called from any number of tasks.
 ///
-/// **Cancel safety.** A future that is dropped before it is ready has opened, accepted and taken nothing; `close` has begun, and a
-/// further call waits for it.
+/// **Cancel safety.** A future dropped before it is ready has opened, accepted and taken nothing. A dropped `close` has
+/// begun, and a further call waits for the end.
 #[derive(Clone, Debug)]
 pub struct Session {
     handle: Arc<StreamHandle>,
@@ -78,41 +80,43 @@ impl Session {
         &self.handle.shared
     }
 
-    /// Opens a stream both ways; waits as long as the peer permits no more. Cancel-safe.
+    /// Opens a bidirectional stream. Waits while the peer's stream limit is reached. Cancel-safe.
     ///
     /// # Errors
-    /// [`StreamError::NotTaken`](crate::StreamError::NotTaken) if the peer takes none at all,
-    /// [`StreamError::SessionClosed`](crate::StreamError::SessionClosed) after [`close`](Self::close), or if the peer has closed the session
-    /// and permits no more streams than are open; or why the connection has ended.
+    /// [`StreamError::NotTaken`](crate::StreamError::NotTaken) if the peer permits no such streams at all,
+    /// [`StreamError::SessionClosed`](crate::StreamError::SessionClosed) after [`close`](Self::close), or if the peer
+    /// has closed the session and its limit is reached; or the error that ended the connection.
     pub async fn open_stream(&self) -> io::Result<Stream> {
         Ok(Stream::new(self.handle.open(StreamKind::Bidirectional).await?))
     }
 
-    /// Opens a stream on which only this side sends; waits as long as the peer permits no more. Cancel-safe.
+    /// Opens a stream on which only this side sends. Waits while the peer's stream limit is reached. Cancel-safe.
     ///
     /// # Errors
-    /// As [`open_stream`](Self::open_stream).
+    /// Same as [`open_stream`](Self::open_stream).
     pub async fn open_one_way(&self) -> io::Result<WriteHalf> {
         Ok(WriteHalf::new(self.handle.open(StreamKind::OneWay).await?))
     }
 
-    /// Waits for the next stream both ways which the peer opens. `None` if there will be none: the peer or this side has closed the
-    /// session, or it has failed, which [`close`](Self::close) tells. Cancel-safe.
+    /// Waits for the next bidirectional stream that the peer opens. Returns `None` if no more can come: the peer or
+    /// this side has closed the session, or the session has failed, in which case [`close`](Self::close) returns the
+    /// error. Cancel-safe.
     pub async fn accept_stream(&self) -> Option<Stream> {
         Some(Stream::new(self.handle.accept(StreamKind::Bidirectional).await?))
     }
 
-    /// Waits for the next stream on which only the peer sends; as [`accept_stream`](Self::accept_stream).
+    /// Waits for the next stream on which only the peer sends, like [`accept_stream`](Self::accept_stream).
     pub async fn accept_one_way(&self) -> Option<ReadHalf> {
         Some(ReadHalf::new(self.handle.accept(StreamKind::OneWay).await?))
     }
 
-    /// Hands a message over: a unit of 0 to 262 144 bytes which is worth nothing after its deadline. It belongs to no stream, is delivered
-    /// once and in time or not at all, in no order, and never waits for another. As few datagrams are sent as make it come with the
-    /// deadline's target probability; beside streams, messages take up to
-    /// [`message_share_percent`](crate::Config::message_share_percent) of the rate. [`watch_path`](Self::watch_path) tells what rate there is.
+    /// Queues a message: a unit of 0 to 262 144 bytes that is worth nothing after its deadline. A message belongs to no
+    /// stream. It is delivered once and in time or not at all, in any order, and never waits for another message. The
+    /// sender sends the fewest datagrams that reach the deadline's target probability. Beside streams, messages take up
+    /// to [`message_share_percent`](crate::Config::message_share_percent) of the rate. [`watch_path`](Self::watch_path)
+    /// returns that rate.
     ///
-    /// Both ends must have [`messages`](crate::Config::messages) on.
+    /// Both ends must have [`messages`](crate::Config::messages) enabled.
     ///
     /// ```
     /// use std::time::Duration;
@@ -141,46 +145,49 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`MessageError::TooLong`], [`MessageError::Full`] while more wait than there is room for, [`MessageError::NotTaken`] if the peer
-    /// does not permit messages, and [`MessageError::Ended`] after the session's end.
+    /// [`MessageError::TooLong`], [`MessageError::Full`] while the message queue is full, [`MessageError::NotTaken`] if
+    /// the peer does not permit messages, and [`MessageError::Ended`] after the session's end.
     pub fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         self.shared().send_message(message, deadline)
     }
 
-    /// Waits for the next message that has come in time. `None` if there will be none: the peer has closed the session and all that came
-    /// before has been received, the session has failed, or not both ends have messages on. After a [`close`](Self::close) of this side
-    /// the peer's messages still come until it closes, too. Cancel-safe: a message is either returned or stays in the queue.
+    /// Waits for the next message that arrives in time. Returns `None` if no more can come: the peer has closed the
+    /// session and all earlier messages have been returned, the session has failed, or messages are not enabled at both
+    /// ends. After a [`close`](Self::close) of this side, messages still arrive until the peer closes, too.
+    /// Cancel-safe: a message is either returned or stays in the queue.
     pub async fn receive_message(&self) -> Option<ReceivedMessage> {
         self.shared().receive_message().await
     }
 
-    /// Ends the session in order, and waits until that is done: each stream that this side has not dropped is shut down by its
-    /// application, each message has come or its time is over, the peer has confirmed every byte, and has closed the session, too, which
-    /// may take as long as its application likes.
+    /// Closes the session in order, and waits until the close is complete. For that, the application must shut down
+    /// each stream that it has not dropped, each message must have arrived or expired, and the peer must have confirmed
+    /// every byte and closed the session, too. The peer's application may take any time for this.
     ///
-    /// No stream is opened or accepted any more. Streams that the peer opens are refused: it gets
-    /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.
+    /// Afterwards no stream is opened or accepted. New streams of the peer are refused: the peer gets
+    /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all bytes of the stream had arrived
+    /// before.
     ///
-    /// Dropping the future does not take the close back; calling it again waits for it.
+    /// Dropping the future does not undo the close; a further call waits for its completion.
     ///
     /// # Errors
-    /// Why the connection ended before that.
+    /// The error that ended the connection before the close was complete.
     pub async fn close(&self) -> io::Result<()> {
         self.shared().close().await
     }
 
-    /// As [`abort`](Self::abort), with a code for the peer's application, which gets it in [`ConnectionError::EndedByPeer`]. Like every
-    /// abort it is told in one datagram: if that is lost, the peer learns of it by its idle timeout.
+    /// Aborts like [`abort`](Self::abort), with a code for the peer's application, which gets it in
+    /// [`ConnectionError::EndedByPeer`]. Like every abort it is sent in one datagram; if that is lost, the peer notices
+    /// the end only by its idle timeout.
     pub fn abort_with(&self, code: u32) {
         self.shared().abort_with(code);
     }
 
-    /// Waits until the connection is over, as [`Stream::closed`] does. Cancel-safe.
+    /// Waits until the connection is over, like [`Stream::closed`]. Cancel-safe.
     pub async fn closed(&self) -> Option<ConnectionError> {
         self.shared().closed().await
     }
 
-    /// Watches what is known of the path, as [`Stream::watch_path`] does.
+    /// Returns a watch on the path's estimates, like [`Stream::watch_path`].
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         self.shared().watch_path()
@@ -188,10 +195,10 @@ impl Session {
 }
 
 impl Stream {
-    /// The session of which this is a stream, to open and accept others beside it; `None` for a classic connection, which has one
-    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](tokio::io::AsyncWriteExt::shutdown) is
-    /// complete when all other streams of this side have ended, too, and [`Session::close`] shuts it down. Streams which the peer opened
-    /// before this call were refused.
+    /// Returns the session of this stream, which opens and accepts other streams. Returns `None` for a classic
+    /// connection, which has one stream. If this stream was the whole connection until now, it stays the first stream:
+    /// its [`shutdown`](tokio::io::AsyncWriteExt::shutdown) completes when all other streams of this side have ended,
+    /// too, and [`Session::close`] shuts it down. Streams that the peer opened before this call were refused.
     ///
     /// ```
     /// # use dfcp::{Config, Listener, Stream, StreamLimits};
@@ -203,7 +210,7 @@ impl Stream {
     /// # let server = Config::server(key).with_streams(StreamLimits { bidirectional: 0, one_way: 10 });
     /// # let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
     /// # let address = listener.local_addr()?;
-    /// // A protocol which talks on its first stream, and sends the bulk on others:
+    /// // A protocol with a control stream first, which sends bulk data on other streams:
     /// # tokio::spawn(async move {
     /// let mut control = listener.accept().await?;
     /// let session = control.session().expect("a modern connection");

@@ -1,4 +1,4 @@
-//! A connection as a stream of bytes each way.
+//! Connections as bidirectional byte streams.
 
 use std::io;
 use std::pin::Pin;
@@ -33,62 +33,70 @@ use crate::path_watch::PathWatch;
 /// });
 /// let mut stream = Stream::connect(address, client).await?;
 /// stream.write_all(b"hello").await?;
-/// stream.shutdown().await?; // the peer has all of it, and has said so
+/// stream.shutdown().await?; // the peer has confirmed every byte
 /// assert_eq!(server.await??, b"hello");
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// - `write` takes what the send buffer has room for, of which 2 MiB at most may be unsent. Data is sent in blocks; `flush` sends a block which is not yet full
-///   and does not wait for anything.
-/// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open. [`finish`](Self::finish)
-///   ends it, too, and returns at once; [`stopped`](Self::stopped) waits for the confirmation.
-/// - Dropping the stream before `shutdown` or `finish` was called aborts the connection: the peer reads an error, not an end. After
-///   either, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
+/// - `write` takes as many bytes as the send buffer has room for; at most 2 MiB of the buffer may be unsent. Data is
+///   sent in blocks. `flush` sends a block that is not yet full, and returns immediately.
+/// - `shutdown` ends the sending half and returns once **the peer has confirmed every byte**; the receiving half stays
+///   open. [`finish`](Self::finish) also ends the sending half, but returns immediately; [`stopped`](Self::stopped)
+///   waits for the confirmation.
+/// - Dropping the stream before `shutdown` or `finish` aborts the connection: the peer reads an error, not an end.
+///   After `shutdown` or `finish`, the endpoint completes the delivery of a dropped stream, and answers retransmissions
+///   until TIME_WAIT is over.
 ///
-/// **Of a session.** What is said of the connection (counters, rate, path, address, state, [`abort`](Self::abort),
-/// [`closed`](Self::closed)) concerns the session with all of its streams. Dropping the stream before `shutdown` ends this stream
-/// alone: the peer's reader gets [`StreamError::Reset`](crate::StreamError::Reset), its writer
-/// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. After `shutdown` or `finish`, dropping lets it be delivered, and
-/// reads no more.
+/// **In a session.** Everything about the connection (counters, rate, path, address, state, [`abort`](Self::abort),
+/// [`closed`](Self::closed)) refers to the session with all of its streams. Dropping the stream before `shutdown` ends
+/// this stream alone: the peer's reader gets [`StreamError::Reset`](crate::StreamError::Reset), and its writer
+/// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. A stream dropped after `shutdown` or
+/// `finish` is still delivered, but reads no more.
 ///
 /// # Ends
 ///
-/// No future of this crate outlasts its connection. Once that is over, `read`, `write`, `flush`, `shutdown` and [`Session::open_stream`](crate::Session::open_stream) give
-/// the error that ended it, and [`Session::accept_stream`](crate::Session::accept_stream), [`Session::receive_message`](crate::Session::receive_message) and [`PathWatch::changed`] give `None`. It is over
-/// when both sides have closed it, at once after [`abort`](Self::abort), when the peer has aborted or dropped it, after
-/// [`Config::idle_timeout`](crate::Config::idle_timeout) without a word from the peer, and when the runtime has ended that drove it
-/// ([`Aborted`](ConnectionError::Aborted)). Before that they wait as long as the peer's application likes.
+/// No future of this crate outlasts its connection. Once the connection is over, `read`, `write`, `flush`, `shutdown`
+/// and [`Session::open_stream`](crate::Session::open_stream) return the error that ended it, and
+/// [`Session::accept_stream`](crate::Session::accept_stream),
+/// [`Session::receive_message`](crate::Session::receive_message) and [`PathWatch::changed`] return `None`. A connection
+/// is over when both sides have closed it, immediately after [`abort`](Self::abort), when the peer has aborted or
+/// dropped it, after [`Config::idle_timeout`](crate::Config::idle_timeout) without a datagram from the peer, and when
+/// its runtime has ended ([`Aborted`](ConnectionError::Aborted)). Until then these futures wait for the peer's
+/// application without a time limit.
 ///
 /// # Cancel safety
 ///
-/// All futures of this crate may be dropped before they are ready, as `select!` and `timeout` do:
+/// All futures of this crate may be dropped before they are ready, as `select!` and `timeout` do. Consequences:
 ///
-/// - `read` has then taken nothing, and `write` given nothing. (`write_all`, `read_exact`, `read_to_end` and `copy` of tokio consist of
-///   several of these: what they had done is done, and they do not tell how much that was.)
-/// - `shutdown` has begun: the stream's end goes its way, and a further call waits for it.
-/// - [`connect`](Self::connect) has called: that is aborted, and nothing of it is left.
-/// - [`Session::open_stream`](crate::Session::open_stream), [`Session::accept_stream`](crate::Session::accept_stream) and [`Session::receive_message`](crate::Session::receive_message) have opened, accepted and taken nothing.
-/// - [`Session::close`](crate::Session::close) has begun: the session's end goes its way, and a further call waits for it.
-/// - [`stopped`](Self::stopped) only waits, and holds nothing: neither it nor its drop keeps or ends the stream.
+/// - `read` has taken no bytes, and `write` has handed over none. (`write_all`, `read_exact`, `read_to_end` and `copy`
+///   of tokio consist of several reads or writes: completed ones stay done, and their number of bytes is unknown.)
+/// - `shutdown` has begun: the end of the stream is sent, and a further call waits for its confirmation.
+/// - [`connect`](Self::connect) aborts its attempt and leaves nothing behind.
+/// - [`Session::open_stream`](crate::Session::open_stream), [`Session::accept_stream`](crate::Session::accept_stream)
+///   and [`Session::receive_message`](crate::Session::receive_message) have opened, accepted or taken nothing.
+/// - [`Session::close`](crate::Session::close) has begun: the session is being closed, and a further call waits for the
+///   end.
+/// - [`stopped`](Self::stopped) only waits: neither the future nor its drop keeps or ends the stream.
 /// - [`closed`](Self::closed), [`PathWatch::changed`], [`Listener::accept`](crate::Listener::accept) and
-///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no news are lost.
+///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no path change is lost.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<StreamHandle>,
 }
 
-/// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
-/// [`Session::accept_one_way`](crate::Session::accept_one_way).
+/// The reading half of a [`Stream`], from [`Stream::into_split`] (with an example); or a stream on which only the peer
+/// sends, from [`Session::accept_one_way`](crate::Session::accept_one_way).
 ///
-/// **Dropping** it before the end was read asks the peer to send no more, as [`stop_sending`](Self::stop_sending) with code 0 does, whether
-/// the other half lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
+/// **Dropping** this half before its end was read asks the peer to stop sending, like
+/// [`stop_sending`](Self::stop_sending) with code 0, even while the other half lives. On a connection's first stream,
+/// the drop has no effect until the other half is dropped, too.
 ///
 /// ```
 /// use dfcp::{ReadHalf, Session};
 /// use tokio::io::AsyncReadExt;
 ///
-/// /// Reads the first line of what the peer sends, and asks it to send no more.
+/// /// Reads the first line from the peer, then asks the peer to stop sending.
 /// async fn first_line(session: &Session) -> std::io::Result<Vec<u8>> {
 ///     let mut reader: ReadHalf = session.accept_one_way().await.ok_or(std::io::ErrorKind::UnexpectedEof)?;
 ///     let mut line = Vec::new();
@@ -108,22 +116,22 @@ pub struct ReadHalf {
     handle: Arc<StreamHandle>,
 }
 
-/// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
-/// [`Session::open_one_way`](crate::Session::open_one_way).
+/// The writing half of a [`Stream`], from [`Stream::into_split`] (with an example); or a stream on which only this side
+/// sends, from [`Session::open_one_way`](crate::Session::open_one_way).
 ///
-/// **Dropping** it before `shutdown` or `finish` was called gives it up, as [`reset`](Self::reset) with code 0 does, whether the other half
-/// lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
+/// **Dropping** this half before `shutdown` or `finish` resets it, like [`reset`](Self::reset) with code 0, even while
+/// the other half lives. On a connection's first stream, the drop has no effect until the other half is dropped, too.
 ///
 /// ```
 /// use dfcp::{Priority, Session, WriteHalf};
 /// use tokio::io::AsyncWriteExt;
 ///
-/// /// Sends a picture ahead of everything else of the session.
+/// /// Sends a picture before all other data of the session.
 /// async fn show(session: &Session, picture: &[u8]) -> std::io::Result<()> {
 ///     let mut writer: WriteHalf = session.open_one_way().await?;
 ///     writer.set_priority(Priority { urgency: 0, ..Priority::default() });
 ///     writer.write_all(picture).await?;
-///     writer.shutdown().await // the peer has all of it, and has said so
+///     writer.shutdown().await // the peer has confirmed every byte
 /// }
 /// ```
 #[derive(Debug)]
@@ -140,26 +148,26 @@ impl Stream {
         &self.handle.shared
     }
 
-    /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
+    /// Returns a watch on the path's estimates (rate, round-trip time and loss), for applications that adapt to them.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         self.shared().watch_path()
     }
 
-    /// The parameters of thesis table 3.2.
+    /// Returns the parameters of thesis table 3.2.
     #[cfg(feature = "classic")]
     #[must_use]
     pub fn parameters(&self) -> Parameters<'_> {
         Parameters(self.shared())
     }
 
-    /// Says how this stream is served beside others which this side sends in the same session.
+    /// Sets the priority of this stream among the streams that this side sends in the same session.
     pub fn set_priority(&self, priority: Priority) {
         self.handle.set_priority(priority);
     }
 
-    /// Number of this stream in its connection: the same on either side, and of no other stream of the connection, ever. A connection of
-    /// one stream has [`StreamId::FIRST`].
+    /// Returns the number of this stream in its connection. Both sides have the same number, which is never reused
+    /// within the connection. The only stream of a connection that is no session has [`StreamId::FIRST`].
     ///
     /// ```
     /// # async fn example(session: &dfcp::Session) -> std::io::Result<()> {
@@ -173,8 +181,8 @@ impl Stream {
         self.handle.id()
     }
 
-    /// Counts of this stream, in both directions, also after its end. They cost a lock and no system call. Counts of the whole connection
-    /// are in [`stats`](Self::stats).
+    /// Returns counters of this stream, for both directions. They stay available after the stream's end. A call takes a
+    /// lock but makes no system call. Counters of the whole connection are in [`stats`](Self::stats).
     ///
     /// ```
     /// # fn example(stream: &dfcp::Stream) {
@@ -188,18 +196,21 @@ impl Stream {
         self.handle.stream_stats()
     }
 
-    /// Ends this half, as `shutdown` does, and waits for nothing: what was written is delivered, then the peer reads its end, and no
-    /// round trip is spent on waiting. Calling it again, or after `shutdown`, changes nothing. Writing afterwards is an error
+    /// Ends this half, like `shutdown`, but returns immediately. All written bytes are delivered, then the peer reads
+    /// the end. A second call, or a call after `shutdown`, changes nothing. Writing afterwards is an error
     /// (`BrokenPipe`).
     ///
-    /// That it returns says nothing of delivery. [`stopped`](Self::stopped) and [`Session::close`](crate::Session::close) wait for that, and so does a later
-    /// `shutdown`. A program that drops the last handle of a session without `close`, or ends, cuts off what is under way.
+    /// A return without an error does not mean that the bytes were delivered. [`stopped`](Self::stopped),
+    /// [`Session::close`](crate::Session::close) and a later `shutdown` wait for the delivery. A program that ends, or
+    /// drops the last handle of a session without `close`, cuts off undelivered bytes.
     ///
-    /// That the peer has stopped the stream is no error, as it may have all that it wants. A stream both ways which is dropped unread asks
-    /// the peer to stop, and peers let a session open 250 such streams a second; [`Session::open_one_way`](crate::Session::open_one_way) is for data one way.
+    /// A stream that the peer has stopped is no error here, as the peer may have all the bytes it wants. Dropping a
+    /// bidirectional stream unread asks the peer to stop; peers accept 250 such streams a second from a session. Use
+    /// [`Session::open_one_way`](crate::Session::open_one_way) for data in one direction.
     ///
     /// # Errors
-    /// Why the connection has ended, or [`StreamError::EndedHere`](crate::StreamError::EndedHere) after a [`reset`](Self::reset).
+    /// The error that ended the connection, or [`StreamError::EndedHere`](crate::StreamError::EndedHere) after a
+    /// [`reset`](Self::reset).
     ///
     /// ```
     /// # use dfcp::Session;
@@ -217,25 +228,27 @@ impl Stream {
         self.handle.finish()
     }
 
-    /// Waits until the peer needs nothing more of what this side sends: `Some` code once it has stopped the stream
-    /// ([`stop_sending`](Self::stop_sending), or code 0 where it dropped or never accepted it), `None` once it has every byte of a stream
-    /// that was ended by [`finish`](Self::finish) or `shutdown`, and has proven that. As long as this side neither writes an end nor
-    /// resets the stream, and the peer does not stop it, it waits.
+    /// Waits until the peer needs nothing more of this sending half. Returns `Some(code)` once the peer has stopped the
+    /// stream (by [`stop_sending`](Self::stop_sending), or with code 0 where the peer dropped or never accepted the
+    /// stream). Returns `None` once the peer has proven that it has every byte of a stream ended by
+    /// [`finish`](Self::finish) or `shutdown`. Keeps waiting as long as this side neither ends nor resets the stream
+    /// and the peer does not stop it.
     ///
-    /// `None` does not say that the peer's application has read anything: an answer of its own says that. A peer that stops
-    /// a stream after it has proven all of it changes nothing. A connection's first stream cannot be stopped.
+    /// `None` does not mean that the peer's application has read anything; only an answer of the application shows
+    /// that. If the peer stops a stream after proving all of it, the result stays `None`. A connection's first stream
+    /// cannot be stopped.
     ///
-    /// The future borrows nothing, so it can wait beside writes, and goes on after the stream was dropped. It keeps neither stream nor
-    /// connection. Cancel-safe; any number of them may wait.
+    /// The future borrows nothing, so it can wait beside writes and after the stream was dropped. It keeps neither the
+    /// stream nor the connection alive. Cancel-safe; any number of these futures may wait.
     ///
     /// # Errors
-    /// [`StreamError::EndedHere`](crate::StreamError::EndedHere) if this side resets the stream, or drops it before its end; or why the connection
-    /// has ended before.
+    /// [`StreamError::EndedHere`](crate::StreamError::EndedHere) if this side resets the stream, or drops it before its
+    /// end; or the error that ended the connection.
     ///
     /// ```
     /// # use dfcp::Stream;
     /// # use tokio::io::AsyncWriteExt;
-    /// /// Works only as long as somebody wants the result.
+    /// /// Works only as long as the peer wants the result.
     /// async fn answer(mut stream: Stream, work: impl Future<Output = Vec<u8>>) -> std::io::Result<()> {
     ///     let result = tokio::select! {
     ///         result = work => result,
@@ -249,33 +262,36 @@ impl Stream {
         self.handle.send_end().wait()
     }
 
-    /// Gives up what we send: what is not delivered is lost, and the peer's reader gets
-    /// [`StreamError::Reset`](crate::StreamError::Reset) with `code`. The other direction goes on. If the stream is the whole connection, this is
-    /// [`abort`](Self::abort).
+    /// Resets the sending half: undelivered bytes are lost, and the peer's reader gets
+    /// [`StreamError::Reset`](crate::StreamError::Reset) with `code`. The other direction goes on. If the stream is the
+    /// whole connection, this is [`abort`](Self::abort).
     pub fn reset(&self, code: u32) {
         self.handle.reset(code);
     }
 
-    /// Discards what the peer sends, and asks it to end: its writer gets [`StreamError::Stopped`](crate::StreamError::Stopped) with
-    /// `code`. The other direction goes on. Has no effect if the stream is the whole connection.
+    /// Discards bytes from the peer, and asks the peer to end the stream: the peer's writer gets
+    /// [`StreamError::Stopped`](crate::StreamError::Stopped) with `code`. The other direction goes on. Has no effect if
+    /// the stream is the whole connection.
     pub fn stop_sending(&self, code: u32) {
         self.handle.stop_sending(code);
     }
 
-    /// Waits until the connection is over, TIME_WAIT included, and returns why unless both sides closed it. It does not
-    /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN. Cancel-safe.
+    /// Waits until the connection is over, including TIME_WAIT. Returns `None` if both sides closed it, else the error
+    /// that ended it. This call ends nothing by itself. A program that exits earlier may leave its peer without an
+    /// answer to the last FIN. Cancel-safe.
     pub async fn closed(&mut self) -> Option<ConnectionError> {
         self.shared().closed().await
     }
 
-    /// A handle for a session with this stream among its own; `None` if the connection cannot be one.
+    /// Returns a handle for a session that contains this stream, or `None` if the connection cannot be a session.
     pub(crate) fn session_handle(&self) -> Option<StreamHandle> {
         self.shared().begin_session().then(|| self.handle.beside())
     }
 
-    /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream. Dropping one ends
-    /// that half of a session's stream ([`ReadHalf`], [`WriteHalf`]); a connection's first stream lives until both are dropped, and a peer
-    /// that waits for the dropped one waits until then.
+    /// Splits the stream into two halves, which may live in different tasks without a lock between them. Dropping both
+    /// halves drops the stream. Dropping one ends that half of a session's stream (see [`ReadHalf`], [`WriteHalf`]). A
+    /// connection's first stream lives until both halves are dropped: only then does the peer learn that a half was
+    /// dropped.
     ///
     /// ```
     /// # async fn example(stream: dfcp::Stream) -> std::io::Result<()> {
@@ -298,19 +314,19 @@ impl ReadHalf {
         Self { handle: Arc::new(handle) }
     }
 
-    /// As [`Stream::id`].
+    /// Like [`Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.handle.id()
     }
 
-    /// As [`Stream::stream_stats`].
+    /// Like [`Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.handle.stream_stats()
     }
 
-    /// As [`Stream::stop_sending`].
+    /// Like [`Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.handle.stop_sending(code);
     }
@@ -321,40 +337,40 @@ impl WriteHalf {
         Self { handle: Arc::new(handle) }
     }
 
-    /// As [`Stream::id`].
+    /// Like [`Stream::id`].
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.handle.id()
     }
 
-    /// As [`Stream::stream_stats`].
+    /// Like [`Stream::stream_stats`].
     #[must_use]
     pub fn stream_stats(&self) -> StreamStats {
         self.handle.stream_stats()
     }
 
-    /// As [`Stream::finish`].
+    /// Like [`Stream::finish`].
     ///
     /// # Errors
-    /// As [`Stream::finish`].
+    /// Same as [`Stream::finish`].
     pub fn finish(&mut self) -> io::Result<()> {
         self.handle.finish()
     }
 
-    /// As [`Stream::stopped`].
+    /// Like [`Stream::stopped`].
     ///
     /// # Errors
-    /// As [`Stream::stopped`].
+    /// Same as [`Stream::stopped`].
     pub fn stopped(&self) -> impl Future<Output = io::Result<Option<u32>>> + Send + 'static + use<> {
         self.handle.send_end().wait()
     }
 
-    /// As [`Stream::set_priority`].
+    /// Like [`Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.handle.set_priority(priority);
     }
 
-    /// As [`Stream::reset`].
+    /// Like [`Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.handle.reset(code);
     }

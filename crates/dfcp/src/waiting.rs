@@ -1,4 +1,4 @@
-//! Waiting of a driver with a thread of its own: by `poll`, for its socket, a wake-up or a timeout.
+//! Waiting of a driver that has its own thread: `poll` on its socket and its waker, with a timeout.
 
 use std::io;
 use std::time::Duration;
@@ -8,34 +8,36 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::socket::Socket;
 
-/// Events that end the waiting, besides time.
+/// Events that end the wait early.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Interest {
-    /// There is something to receive.
+    /// Wait for received datagrams.
     pub(crate) receive: bool,
-    /// There is room to send. The system says so each time that a datagram has left: it is asked only if there was none.
+    /// Wait for room to send. Set only after the socket was full: the system signals room each time a datagram has
+    /// left.
     pub(crate) send: bool,
 }
 
-/// The wait of a driver that has nothing to do.
+/// Parameters of an idle driver's wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     pub(crate) interest: Interest,
-    /// Time of the last reading of the clock, in this turn.
+    /// Last reading of the clock, in this turn.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only the reactor of tokio's reads it, which needs descriptors"))]
     pub(crate) now: Time,
-    /// Latest end of the wait, not before `now`.
+    /// Latest end of the wait; never before `now`.
     pub(crate) until: Time,
 }
 
-/// Events that have ended the wait.
+/// Events that have ended the wait. Both are false after a mere wake-up or timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) receive: bool,
     pub(crate) send: bool,
 }
 
-/// Waits until something is ready, or for `timeout`. From the socket before there is only something to receive.
+/// Waits until an event of `interest` or a wake-up, or for `timeout`. The `previous` socket, from before a rebind, is
+/// polled for received datagrams only.
 pub(crate) fn wait(
     (socket, previous): (&Socket, Option<&Socket>),
     waker: &PollWaker,
@@ -51,7 +53,8 @@ pub(crate) fn wait(
         PollFd::new(socket.descriptor(), wanted),
         PollFd::new(older.unwrap_or(socket).descriptor(), PollFlags::IN),
     ];
-    // An error of the socket's ends every waiting until it has been read.
+    // A pending error of the socket would end every poll until it is read. So the socket is polled only if an event of
+    // it is wanted.
     let watched = if wanted.is_empty() { 1 } else { 2 + usize::from(older.is_some()) };
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     poll(all.get_mut(..watched).unwrap_or_default(), Some(&timeout))?;
@@ -75,7 +78,7 @@ mod poll_waker {
 
     use rustix::event::{EventfdFlags, eventfd};
 
-    /// Wakes a thread which waits in `poll`. On Linux it is an eventfd.
+    /// Wakes a thread that waits in `poll`. On Linux it is an eventfd.
     #[derive(Debug)]
     pub(crate) struct PollWaker(OwnedFd);
 
@@ -90,7 +93,7 @@ mod poll_waker {
             }
         }
 
-        /// Clears all wake-ups. Returns whether there was one.
+        /// Clears all wake-ups. Returns true if there was one.
         pub(crate) fn clear(&self) -> bool {
             rustix::io::read(&self.0, &mut [0; 8]).is_ok()
         }
@@ -106,7 +109,7 @@ mod poll_waker {
     use std::io;
     use std::net::{Ipv4Addr, UdpSocket};
 
-    /// Wakes a thread which waits in `poll`. Without eventfd it is a UDP socket which is connected to itself.
+    /// Wakes a thread that waits in `poll`. Without eventfd it is a UDP socket connected to itself.
     #[derive(Debug)]
     pub(crate) struct PollWaker(UdpSocket);
 
@@ -124,7 +127,7 @@ mod poll_waker {
             }
         }
 
-        /// Clears all wake-ups. Returns whether there was one.
+        /// Clears all wake-ups. Returns true if there was one.
         pub(crate) fn clear(&self) -> bool {
             let mut any = false;
             while self.0.recv(&mut [0]).is_ok() {

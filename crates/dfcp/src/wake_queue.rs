@@ -1,4 +1,4 @@
-//! The wake-ups of an endpoint's driver. Handles on any thread leave them here, and wake the driver if it waits.
+//! Queue of wake-ups for an endpoint's driver. Handles on any thread push to it, and wake the driver if it waits.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::waiting::PollWaker;
 
-/// Pending wake-ups, and the means to wake the driver. A wake-up costs a system call only if the driver is asleep.
+/// Pending wake-ups, and the target that wakes the driver. A wake-up costs a system call only if the driver is asleep.
 #[derive(Debug)]
 pub(crate) struct WakeQueue {
     pending: Mutex<Pending>,
@@ -25,27 +25,27 @@ enum WakeTarget {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// A connection is pushed when it is opened, and later only while it sleeps (`Inner::sleeps_until`): a fast writer cannot
-    /// make this grow.
+    /// Connections to serve. A connection is pushed when it is opened, and later only while it sleeps
+    /// (`Inner::sleeps_until`), so a fast writer cannot make this queue grow.
     connections: Vec<Handle>,
-    /// The endpoint itself may be over.
+    /// The driver must check whether the endpoint is over.
     endpoint: bool,
-    /// The driver waits, or is about to: the next push must wake it.
+    /// The driver waits, or is about to wait: the next push must wake it.
     asleep: bool,
 }
 
 impl WakeQueue {
-    /// For a driver with a thread of its own.
+    /// Returns a queue for a driver with its own thread.
     pub(crate) fn of_thread() -> io::Result<Self> {
         Ok(Self { pending: Mutex::default(), target: WakeTarget::Thread(PollWaker::new()?) })
     }
 
-    /// For a driver which is a task.
+    /// Returns a queue for a driver that is a task.
     pub(crate) fn of_task() -> Self {
         Self { pending: Mutex::default(), target: WakeTarget::Task(Notify::new()) }
     }
 
-    /// True if the driver is a task, on the thread of the application.
+    /// Returns true if the driver is a task, on the application's thread.
     pub(crate) fn is_of_task(&self) -> bool {
         matches!(self.target, WakeTarget::Task(_))
     }
@@ -54,12 +54,12 @@ impl WakeQueue {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the driver serve a connection.
+    /// Wakes the driver to serve a connection.
     pub(crate) fn push(&self, handle: Handle) {
         self.wake(|pending| pending.connections.push(handle));
     }
 
-    /// Has the driver check whether the endpoint is over.
+    /// Wakes the driver to check whether the endpoint is over.
     pub(crate) fn push_endpoint(&self) {
         self.wake(|pending| pending.endpoint = true);
     }
@@ -78,32 +78,33 @@ impl WakeQueue {
         }
     }
 
-    /// Moves the pending connections to `connections`. Returns whether the endpoint itself was pushed.
+    /// Moves the pending connections to `connections`. Returns true if [`push_endpoint`](Self::push_endpoint) was
+    /// called.
     pub(crate) fn drain(&self, connections: &mut Vec<Handle>) -> bool {
         let mut pending = self.pending();
         connections.append(&mut pending.connections);
         std::mem::take(&mut pending.endpoint)
     }
 
-    /// True if the driver may wait now, as nothing is pending. Pushes from now on wake it: check and mark are one step under
-    /// the lock, so no wake-up is lost between them.
+    /// Returns true if the driver may wait now, as nothing is pending. Later pushes will wake it: the check and the
+    /// mark are one step under the lock, so no wake-up is lost between them.
     pub(crate) fn may_sleep(&self) -> bool {
         let mut pending = self.pending();
         pending.asleep = pending.connections.is_empty() && !pending.endpoint;
         pending.asleep
     }
 
-    /// The driver is awake: pushes need not wake it.
+    /// Marks the driver as awake: pushes need not wake it.
     pub(crate) fn awake(&self) {
         self.pending().asleep = false;
     }
 
-    /// Waker that a thread polls beside its socket; `None` if the driver is a task.
+    /// Returns the waker that a thread polls beside its socket, or `None` if the driver is a task.
     pub(crate) fn poll_waker(&self) -> Option<&PollWaker> {
         if let WakeTarget::Thread(waker) = &self.target { Some(waker) } else { None }
     }
 
-    /// Wake-up that a task awaits; it never ends if the driver has a thread.
+    /// Waits for a wake-up of a task. The future never completes if the driver has a thread.
     #[cfg(unix)]
     pub(crate) async fn woken(&self) {
         match &self.target {

@@ -17,7 +17,7 @@ use dfcp::{
 use support::{local, modern, read_hash, write_pattern};
 use tokio::io::AsyncWriteExt;
 
-/// A listener at what `localhost` means here, and its name.
+/// Binds a listener to the first address of `localhost`. Returns it with its name and port.
 fn by_name(config: Config) -> (Listener, String) {
     let own = "localhost:0".to_socket_addrs().unwrap().next().unwrap();
     let listener = Listener::bind(own, config).unwrap();
@@ -25,7 +25,7 @@ fn by_name(config: Config) -> (Listener, String) {
     (listener, name)
 }
 
-/// A socket which answers nothing.
+/// Binds a socket that answers nothing.
 fn silent() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind(local()).unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -80,7 +80,7 @@ fn the_blocking_twins_look_names_up_too() {
     serving.join().unwrap();
 }
 
-/// Nothing is looked up.
+/// An address needs no name lookup, and hence no runtime.
 #[test]
 fn an_address_needs_no_runtime() {
     let listener = blocking::Listener::bind(local(), modern()).unwrap();
@@ -89,7 +89,7 @@ fn an_address_needs_no_runtime() {
     assert_eq!(stream.remote_addr(), listener.local_addr().unwrap());
 }
 
-/// Waits for a future on this thread, as a runtime other than tokio would.
+/// Waits for a future on this thread, like an executor other than tokio.
 fn wait_without_runtime<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -133,7 +133,7 @@ async fn the_connect_timeout_is_that_of_all_addresses_together() {
     let config = modern().with_connect_timeout(Duration::from_secs(1));
     let error = Stream::connect(&addresses[..], config).await.unwrap_err();
     assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout { .. })), "{error:?}");
-    // The last one may not be called: that depends on the speed of the machine.
+    // The last address may remain untried, depending on the speed of the machine.
     assert!(sockets[..2].iter().all(was_called));
 }
 
@@ -145,18 +145,19 @@ async fn without_an_address_there_is_an_error() {
     assert_eq!(error.to_string(), "there is no address to connect to: the name or the list has none");
     assert!(matches!(Session::connect(none, modern()).await, Err(ConnectError::Io(_))));
     assert!(matches!(blocking::Stream::connect(none, modern()), Err(ConnectError::Io(_))));
-    // Not a name with a port.
+    // A name without a port is an error, too.
     assert!(matches!(Stream::connect("localhost", modern()).await, Err(ConnectError::Io(_))));
 }
 
-/// The key that a client expects is another one than the first address shows: that is not passed over.
+/// The first address shows a key other than the expected one. The client must not go on to the next address.
 #[tokio::test]
 async fn a_wrong_key_ends_the_call() {
     let listener = Listener::bind(local(), Config::server(key())).unwrap();
     let (other, beyond) = silent();
     let addresses = [listener.local_addr().unwrap(), beyond];
     let expected = StaticKey::from_seed(&[10; 32]).public();
-    // The outcome is the same if the client asks the peer for its key or calls it by that key at first.
+    // The outcome is the same for a client that asks for the key (known fingerprint) and for one that encrypts to it
+    // (known key).
     let (asking, knowing) = tokio::join!(
         Stream::connect(&addresses[..], Config::sealed(PeerKey::Fingerprint(expected.fingerprint()))),
         Stream::connect(&addresses[..], Config::sealed(PeerKey::Known(expected))),

@@ -1,4 +1,4 @@
-//! The blocking twin.
+//! Tests of the blocking API.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -43,7 +43,7 @@ fn dropping_without_shutdown_resets_the_peer() {
     assert_eq!(server.read(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }
 
-/// A thread which runs async tasks may use it, at the price of blocking them.
+/// A thread that runs async tasks may use the blocking API, at the price of blocking the tasks.
 #[tokio::test]
 async fn it_works_within_a_runtime() {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), modern()).unwrap();

@@ -1,4 +1,4 @@
-//! Addresses that cannot be called: nothing listens there, no way leads there, or the port is none.
+//! Tests of unreachable addresses: closed port, no route, or port 0.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::io::ErrorKind;
@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use dfcp::{Config, ConnectError, Endpoint, PeerKey, Session, Stream};
 
-/// The time of the handshake, which none of these attempts may take.
+/// Handshake timeout, which none of these attempts may reach.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(25);
 
 fn config() -> Config {
     Config::sealed(PeerKey::Any).with_connect_timeout(CONNECT_TIMEOUT)
 }
 
-/// The kind and the sentence of an attempt's end, which must be the system's word and not the handshake's silence.
+/// Returns kind and text of a failed attempt's error, which must come from the system and not from the handshake
+/// timeout.
 fn refusal<T>(outcome: Result<T, ConnectError>) -> (ErrorKind, String) {
     match outcome {
         Err(ConnectError::Io(error)) => (error.kind(), error.to_string()),
@@ -23,7 +24,7 @@ fn refusal<T>(outcome: Result<T, ConnectError>) -> (ErrorKind, String) {
     }
 }
 
-/// An address of loopback that had been bound. Nothing listens there, unless the system gives its port to somebody else.
+/// Returns a loopback address with a closed port, unless the system gives it to another socket.
 fn closed() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -35,7 +36,7 @@ async fn closed_ports_are_known() {
         "{sentence}"
     );
     assert_eq!(refusal(Stream::connect(closed(), config()).await).0, ErrorKind::ConnectionRefused);
-    // From a socket for both versions of IP, which a machine without IPv6 does not have.
+    // From a dual-stack socket, which a machine without IPv6 lacks.
     if let Ok(endpoint) = Endpoint::bind("[::]:0".parse().unwrap(), None) {
         let (kind, sentence) = refusal(endpoint.connect(closed(), config()).await);
         assert!(kind == ErrorKind::ConnectionRefused && sentence.contains(" 127.0.0.1:"), "{sentence}");
@@ -47,7 +48,7 @@ async fn a_closed_port_ends_an_attempt_as_what_it_is() {
     closed_ports_are_known().await;
 }
 
-/// There the endpoint has a thread of its own.
+/// In a multi-threaded runtime the endpoint has its own thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_port_ends_an_attempt_in_a_runtime_of_several_threads() {
     closed_ports_are_known().await;

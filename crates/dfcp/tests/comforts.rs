@@ -1,4 +1,4 @@
-//! Futures which are dropped (reads and writes: `loopback.rs`), attempts which take too long, and watches of the path.
+//! Tests of dropped futures (reads and writes: `loopback.rs`), connect timeouts, and path watches.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -20,7 +20,7 @@ async fn pair(config: Config) -> (Stream, Stream) {
     (client.unwrap(), server.unwrap())
 }
 
-/// The future's outcome if it is ready at once; else it is dropped.
+/// Polls the future once. Returns its output if it is ready, else drops it.
 async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     timeout(Duration::ZERO, future).await.ok()
 }
@@ -54,7 +54,7 @@ async fn accepts_which_are_dropped_lose_no_connection() {
             tokio::select! {
                 biased;
                 stream = listener.accept() => streams.push(stream.unwrap()),
-                // As soon as it has to wait: how often that is, depends on nothing but the tasks' order.
+                // Drop the future as soon as it waits. The number of drops depends only on the order of tasks.
                 () = tokio::task::yield_now() => dropped += 1,
             }
         }
@@ -153,7 +153,7 @@ fn the_blocking_twin_knows_identities_watches_and_endpoints() {
     assert_eq!((caller.stats().connections, watch.changed()), (0, None));
 }
 
-/// However long that takes on this machine.
+/// The loop has no time limit, as the speed of this machine is unknown.
 #[tokio::test]
 async fn what_was_found_of_a_path_is_told_once_it_is_proven() {
     let key = dfcp::generate_key().unwrap();

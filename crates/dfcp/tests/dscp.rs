@@ -1,4 +1,4 @@
-//! The code points of datagrams, read from their IP headers.
+//! Tests of DSCPs, which are read from the IP headers of received datagrams.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
@@ -25,7 +25,7 @@ fn local_v6() -> SocketAddr {
     (Ipv6Addr::LOCALHOST, 0).into()
 }
 
-/// A socket that tells the TOS or traffic class of what comes.
+/// Binds a socket that reports the TOS or traffic class of received datagrams.
 fn telling(address: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -34,7 +34,7 @@ fn telling(address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// A datagram, its sender, and the byte of its header; `None` if none comes for a while.
+/// Returns a datagram's length, sender, and TOS or traffic class. `None` after a timeout.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr, u8)> {
     let mut space = cmsg_space!(i32);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -53,10 +53,10 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr, 
     Some((message.bytes, from.unwrap(), tos.unwrap()))
 }
 
-/// Datagrams by the traffic-class byte that they came with, from the client and from the server.
+/// Number of datagrams by TOS or traffic class: from the client, and from the server.
 type Seen = [BTreeMap<u8, usize>; 2];
 
-/// Forwards between a client and a server, and notes what comes.
+/// Forwards datagrams between a client and a server, and counts them by TOS.
 struct Observer {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -102,7 +102,7 @@ impl Drop for Observer {
     }
 }
 
-/// A transfer there and an answer back, each with its code point; what the header's byte was, there and back.
+/// Transfers data to the server and an answer back. Returns the TOS values seen in either direction.
 async fn marks(address: SocketAddr, client: Config, server: Config) -> [Vec<u8>; 2] {
     let listener = Listener::bind(address, server).unwrap();
     let observer = Observer::before(listener.local_addr().unwrap());
@@ -131,7 +131,7 @@ async fn every_datagram_has_the_code_point_of_its_configuration() {
         assert_eq!(marks(address, modern(), modern()).await, [[0], [0]], "nobody has asked for any");
         let cs1 = Dscp::new(8).unwrap();
         assert_eq!(marks(address, with(Dscp::EF), with(cs1)).await, [[46 << 2], [8 << 2]]);
-        // ECN's two bits are the connection's own.
+        // The connection, not the application, sets the two ECN bits.
         let both = marks(address, with(Dscp::EF).with_ecn(true), modern().with_ecn(true)).await;
         assert_eq!(both[0].last(), Some(&(46 << 2 | 2)), "{both:?}");
         assert!(both[0].iter().all(|mark| mark >> 2 == 46) && both[1].iter().all(|mark| mark >> 2 == 0), "{both:?}");
@@ -158,7 +158,7 @@ async fn connections_of_one_endpoint_have_a_code_point_each() {
     assert_eq!([observers[0].marks()[0].clone(), observers[1].marks()[0].clone()], [[46 << 2], [1 << 2]]);
 }
 
-/// `quinn-udp` would write 0 into the byte of every datagram.
+/// `quinn-udp` alone would write 0 into the TOS byte of every datagram.
 #[tokio::test]
 async fn a_socket_of_the_application_keeps_its_code_point_unless_the_configuration_has_one() {
     for (address, dscp, expected) in [
@@ -171,7 +171,7 @@ async fn a_socket_of_the_application_keeps_its_code_point_unless_the_configurati
         let observer = Observer::before(listener.local_addr().unwrap());
         let socket = UdpSocket::bind(address).unwrap();
         let view = SockRef::from(&socket);
-        // With bits of ECN, which are none of the application's.
+        // The ECN bits set here must not be kept.
         if address.is_ipv4() { view.set_tos_v4(46 << 2 | 1) } else { view.set_tclass_v6(46 << 2 | 1) }.unwrap();
         let endpoint = Endpoint::with_socket(socket, None).unwrap();
         let calling = endpoint.connect(observer.address, modern().with_dscp(dscp));
@@ -181,7 +181,7 @@ async fn a_socket_of_the_application_keeps_its_code_point_unless_the_configurati
         ours.finish().unwrap();
         assert_eq!(read_hash(&mut theirs).await.unwrap().0, 20_000);
         assert_eq!(observer.marks()[0], [expected], "{dscp:?}");
-        // So does one that takes its place, with what that has.
+        // The same holds after a rebind, for the new socket's own setting.
         endpoint.rebind(UdpSocket::bind(address).unwrap()).unwrap();
         while ours.local_addr() != endpoint.local_addr() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,6 +1,7 @@
-//! Every future of the API through every end of a session: none waits for ever, and each ends with what its documentation says.
+//! Tests every future of the API against every kind of session end: none waits for ever, and each returns the
+//! documented result.
 //!
-//! Each is asked once and dropped before it is waited for, as `select!` and `timeout` do: that must change nothing.
+//! Each future is first polled once and dropped, like by `select!` and `timeout`, which must change nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -27,23 +28,24 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// No end takes longer than the idle timeout of these tests. This long after one, a future that still waits waits for ever.
+/// Time after an end, longer than the idle timeout of these tests, after which a waiting future counts as waiting for
+/// ever.
 const NEVER: Duration = Duration::from_secs(20);
 
-/// End of a session under the futures that wait for it.
+/// Kind of end of a session with waiting futures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The peer's application lets go of its streams and closes.
+    /// The peer's application drops its streams, and closes the session.
     PeerCloses,
-    /// The peer's application lets go of everything without closing.
+    /// The peer's application drops everything without closing.
     PeerDrops,
     PeerAborts,
-    /// This side closes, and later the peer.
+    /// This side closes the session, and the peer later.
     WeClose,
     WeAbort,
-    /// The peer vanishes without a word.
+    /// The peer vanishes without sending anything.
     Silence,
-    /// The runtime which drives our endpoint ends.
+    /// The runtime of this side's endpoint ends.
     DriverGone,
 }
 
@@ -53,17 +55,17 @@ fn config(end: End) -> Config {
     if end == End::Silence { config.with_idle_timeout(Duration::from_millis(400)) } else { config }
 }
 
-/// Both ends of a session, each driven by a thread of its own.
+/// Both ends of a session, each driven by its own thread.
 struct Scene {
     us: Session,
-    /// Dropped, it ends what drives our endpoint.
+    /// Dropping it ends the runtime of this side's endpoint.
     driver: oneshot::Sender<()>,
-    /// Tells the peer how it ends.
+    /// Sends the kind of end to the peer.
     ends: oneshot::Sender<End>,
     threads: [JoinHandle<()>; 2],
 }
 
-/// The peer: it holds what comes, reads nothing, and ends as it is told.
+/// The peer: holds incoming streams without reading them, until it gets the kind of end.
 fn peer(
     config: Config,
     (address, accepted): (oneshot::Sender<SocketAddr>, oneshot::Sender<()>),
@@ -97,7 +99,8 @@ fn peer(
         listener.endpoint().wait_idle().await;
         None
     });
-    // Without its runtime the endpoint sends nothing any more, and what is dropped then tells nobody.
+    // Without its runtime the endpoint sends nothing, so dropping the handles afterwards does not notify the other
+    // side.
     runtime.shutdown_background();
     drop(left);
 }
@@ -112,7 +115,7 @@ impl Scene {
         let driving = named("our driver").spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                // So slow that what waits to be sent outlasts the test.
+                // A rate so low that unsent data outlasts the test.
                 let config = config(end).with_rate(Rate::Fixed { rate_bps: 1_000_000 });
                 to_scene.send(Session::connect(address.await.unwrap(), config).await.unwrap()).unwrap();
                 assert!(driven.await.is_err(), "it is dropped, not sent");
@@ -125,7 +128,7 @@ impl Scene {
         Self { us, driver, ends, threads: [peer, driving] }
     }
 
-    /// Waits for both sides to be over, which they are without anything of ours.
+    /// Waits until both sides are over, without any handle of this side.
     async fn finish(self) {
         drop((self.us, self.ends));
         let [peer, driving] = self.threads;
@@ -135,7 +138,7 @@ impl Scene {
     }
 }
 
-/// A thread that never ends must fail the test, and not keep its runtime from ending.
+/// Joins a thread. A thread that never ends fails the test instead of blocking the runtime's end.
 async fn join(thread: JoinHandle<()>) {
     let ending = async {
         while !thread.is_finished() {
@@ -146,7 +149,7 @@ async fn join(thread: JoinHandle<()>) {
     thread.join().unwrap();
 }
 
-/// Result of a future: `ok`, `none`, or the error.
+/// Describes the result of a future: `ok`, or the error.
 fn told<T>(result: io::Result<T>) -> String {
     result.map_or_else(
         |error| StreamError::of(&error).map_or_else(|| format!("{:?}", error.kind()), |error| format!("{error:?}")),
@@ -154,7 +157,7 @@ fn told<T>(result: io::Result<T>) -> String {
     )
 }
 
-/// Result of the wait for the end of a half: the code, or none, or the error.
+/// Describes the result of `stopped`: the code, `None`, or the error.
 fn told_stopped(result: io::Result<Option<u32>>) -> String {
     result.map_or_else(|error| told::<()>(Err(error)), |code| format!("{code:?}"))
 }
@@ -163,13 +166,13 @@ fn told_option<T>(result: Option<T>) -> String {
     if result.is_some() { "some" } else { "none" }.to_owned()
 }
 
-/// Asks a future once and drops it. It was not ready.
+/// Polls a future once, asserts that it is pending, and drops it.
 fn cancel<T>(future: impl Future<Output = T>) {
     let poll = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "it ends before anything does");
 }
 
-/// Writes until there is no room.
+/// Writes until the send buffer is full.
 fn fill(stream: &mut (impl tokio::io::AsyncWrite + Unpin)) {
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(&mut cx, &[7; 1 << 16]) {
@@ -177,14 +180,14 @@ fn fill(stream: &mut (impl tokio::io::AsyncWrite + Unpin)) {
     }
 }
 
-/// Futures that wait, by name.
+/// Waiting futures, by name.
 struct Waiting {
     tasks: Vec<(&'static str, tokio::task::JoinHandle<String>)>,
     begun: Arc<AtomicUsize>,
 }
 
 impl Waiting {
-    /// Asks `future` once, drops it, and waits for another one like it in a task.
+    /// Starts a task that waits for `future`.
     fn begin<F: Future<Output = String> + Send + 'static>(
         &mut self,
         name: &'static str,
@@ -198,14 +201,14 @@ impl Waiting {
         self.tasks.push((name, tokio::spawn(task)));
     }
 
-    /// Returns once each has been asked and waits: all tasks share this thread.
+    /// Returns once each task has been polled and waits: all tasks share this thread.
     async fn settled(&self) {
         while self.begun.load(Ordering::Relaxed) < self.tasks.len() {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Results of those named.
+    /// Returns the results of the named tasks.
     async fn ended(&mut self, names: &[&str]) -> BTreeMap<&'static str, String> {
         let mut all = BTreeMap::new();
         for (name, task) in &mut self.tasks {
@@ -227,7 +230,7 @@ const ACCEPTING: [&str; 2] = ["accept_one_way", "accept_stream"];
 const OF_STREAMS: [&str; 4] = ["read", "shutdown", "stopped", "write"];
 const OF_SESSION: [&str; 2] = ["changed", "closed"];
 
-/// All that can wait, begun on a session whose peer takes three streams and one one-way.
+/// Starts all kinds of waits on a session whose peer permits three bidirectional streams and a one-way one.
 async fn wait_for_all(us: &Session) -> Waiting {
     let mut waiting = Waiting { tasks: Vec::new(), begun: Arc::default() };
     let [mut read, mut write, mut shut] = [(); 3].map(|()| None);
@@ -298,7 +301,7 @@ async fn wait_for_all(us: &Session) -> Waiting {
     waiting
 }
 
-/// Results of all calls on a session that has ended by an error of this kind.
+/// Returns the expected results of all calls on a session that was ended by an error of this kind.
 fn by_error(kind: &str, error: &str) -> BTreeMap<&'static str, String> {
     let mut all: BTreeMap<_, _> = OF_STREAMS.into_iter().chain(OPENING).map(|name| (name, kind.to_owned())).collect();
     all.extend(ACCEPTING.map(|name| (name, "none".to_owned())));
@@ -328,7 +331,7 @@ async fn an_end_by_an_error_ends_every_future_with_it() {
         }
         std::mem::replace(&mut scene.ends, oneshot::channel().0).send(end).unwrap();
         assert_eq!(waiting.ended(&all_names()).await, by_error(kind, error), "{end:?}");
-        // Later calls are told the same, at once.
+        // Later calls return the same error immediately.
         let us = scene.us.clone();
         assert_eq!(told(timeout(NEVER, us.open_stream()).await.unwrap()), kind, "{end:?}");
         assert_eq!(told(timeout(NEVER, us.close()).await.unwrap()), kind, "{end:?}");
@@ -360,7 +363,7 @@ async fn the_peers_close_ends_what_waits_for_the_peer_and_ours_the_rest() {
     assert_ends(waiting.ended(&OF_STREAMS).await, &STREAMS_GIVEN_UP);
     assert_ends(waiting.ended(&ACCEPTING).await, &NONE_ACCEPTED);
     assert_ends(waiting.ended(&["receive_message"]).await, &[("receive_message", "none")]);
-    // It may have permitted more before it closed.
+    // The peer may have raised its stream limit before it closed.
     for (name, opened) in waiting.ended(&OPENING).await {
         assert!(["ok", "SessionClosed"].contains(&opened.as_str()), "{name}: {opened}");
     }
@@ -393,7 +396,7 @@ async fn our_close_ends_what_this_side_begins_and_the_peers_the_rest() {
     scene.finish().await;
 }
 
-/// Both ends of a session on the runtime of the test.
+/// Connects both ends of a session, on the test's runtime.
 async fn pair(config: Config) -> (Session, Session) {
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -410,7 +413,7 @@ async fn stream_pair(opener: &Session, acceptor: &Session) -> (Stream, Stream) {
     (ours, theirs)
 }
 
-/// Writes until the peer wants no more.
+/// Writes until the peer stops the stream. Returns the error.
 async fn write_until_stopped(writer: &mut (impl tokio::io::AsyncWrite + Unpin)) -> String {
     let writing = async {
         loop {
@@ -465,7 +468,7 @@ async fn without_messages_on_both_ends_none_is_waited_for() {
     assert_eq!(peer.send_message(b"one", Deadline::within(NEVER)), Err(MessageError::NotTaken));
 }
 
-/// No task waits for a half that is gone, even if the other half of its stream lives.
+/// A dropped half ends even if the other half of its stream lives, so that no task waits for it.
 #[tokio::test]
 async fn a_half_of_a_stream_which_is_dropped_ends_without_the_other() {
     let (us, peer) = pair(config(End::PeerCloses)).await;
@@ -493,7 +496,7 @@ async fn a_half_of_a_stream_which_is_dropped_ends_without_the_other() {
     assert!(matches!(closing, (Ok(Ok(())), Ok(Ok(())))), "{closing:?}");
 }
 
-/// A stream alone keeps the session, and nobody can accept what the peer opens: its writer must not wait for a reader.
+/// A session of which only a stream handle is left cannot accept streams: new writers of the peer must be stopped.
 #[tokio::test]
 async fn what_nobody_can_accept_any_more_is_refused() {
     let (us, peer) = pair(config(End::PeerCloses)).await;
@@ -510,7 +513,7 @@ async fn what_nobody_can_accept_any_more_is_refused() {
     let mut rest = Vec::new();
     assert_eq!(told(theirs.read_to_end(&mut rest).await), "Reset { code: 0 }");
     drop(theirs);
-    // The peer has let go of all without closing.
+    // The peer has dropped all handles without closing.
     let closed = timeout(NEVER, closing).await.expect("it waits for a reader that is gone").unwrap();
     assert_eq!(told(closed), "ConnectionReset");
 }
@@ -572,7 +575,7 @@ async fn what_waits_for_an_endpoint_ends_with_what_drives_it() {
     join(driving).await;
 }
 
-/// Calls that wait in threads of their own, and their results.
+/// Starts calls that wait in their own threads. Returns their results.
 fn blocking_calls(us: &blocking::Session) -> mpsc::Receiver<(&'static str, String)> {
     type Call = Box<dyn FnOnce(blocking::Session) -> String + Send>;
     let [mut read, mut write, mut shut] = [(); 3].map(|()| us.open_stream().unwrap());

@@ -1,4 +1,4 @@
-//! The examples work: each is taken in as a module, and run in this process.
+//! Runs the examples, which are included as modules, in this process.
 
 #[path = "../examples/echo.rs"]
 #[expect(dead_code, reason = "its command line")]

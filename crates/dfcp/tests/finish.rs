@@ -1,4 +1,4 @@
-//! Streams that end without a wait, and the wait for their ends.
+//! Tests of `finish` and `stopped`: ending a stream without a wait, and waiting for the end.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -18,14 +18,14 @@ use support::{local, modern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Nothing that these tests wait for takes this long.
+/// Timeout that exceeds every wait of these tests.
 const NEVER: Duration = Duration::from_secs(20);
 
 fn many() -> Config {
     modern().with_streams(StreamLimits { bidirectional: 100, one_way: 100 }).with_time_wait(Duration::from_millis(10))
 }
 
-/// Forwards datagrams between one client and a server, back only while the gate is open.
+/// Forwards datagrams between a client and a server. Those to the client pass only while the gate is open.
 struct Gate {
     address: SocketAddr,
     open: Arc<AtomicBool>,
@@ -101,7 +101,7 @@ fn stream_error(result: std::io::Result<Option<u32>>) -> Option<StreamError> {
     StreamError::of(&result.unwrap_err())
 }
 
-/// Nothing comes back while they are written: a single round trip per stream, and this would wait for ever.
+/// No datagram comes back during the writes. If any stream needed a round trip, the test would wait for ever.
 #[tokio::test]
 async fn streams_that_are_finished_cost_no_round_trip_each() {
     let listener = Listener::bind(local(), many()).unwrap();
@@ -165,7 +165,7 @@ async fn a_connection_that_is_finished_and_dropped_is_delivered() {
 #[tokio::test]
 async fn the_wait_for_the_end_tells_how_it_came() {
     let (us, peer) = pair(many()).await;
-    // The peer wants no more, while this side writes.
+    // The peer stops the stream while this side writes.
     let (mut ours, theirs) = stream_pair(&us, &peer).await;
     let early = ours.stopped();
     assert!(is_pending(ours.stopped()), "nothing has ended");
@@ -175,18 +175,18 @@ async fn the_wait_for_the_end_tells_how_it_came() {
     ours.finish().expect("that the peer wants no more is no error");
     assert_eq!(stopped(&ours).await.unwrap(), Some(7));
     assert_eq!(StreamError::of(&ours.shutdown().await.unwrap_err()), Some(StreamError::Stopped { code: 7 }));
-    // The peer drops it.
+    // The peer drops the stream.
     let (ours, theirs) = stream_pair(&us, &peer).await;
     drop(theirs);
     assert_eq!(stopped(&ours).await.unwrap(), Some(0));
-    // The peer has all, read or not.
+    // The peer has all bytes, read or not.
     let (mut ours, theirs) = stream_pair(&us, &peer).await;
     ours.write_all(b"unread").await.unwrap();
     ours.finish().unwrap();
     assert_eq!(stopped(&ours).await.unwrap(), None);
     theirs.stop_sending(9);
     assert_eq!(stopped(&ours).await.unwrap(), None, "too late to change anything");
-    // This side gives up: by a reset, and by a drop.
+    // This side gives up the stream: by a reset, and by a drop.
     let (mut ours, _theirs) = stream_pair(&us, &peer).await;
     let early = ours.stopped();
     ours.reset(3);
@@ -211,7 +211,7 @@ async fn the_wait_for_the_end_tells_how_it_came() {
     assert_eq!(ours.finish().unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "it can not be delivered");
 }
 
-/// Work is given up as soon as nobody wants its result, while the stream is being written.
+/// A task gives up its work as soon as the peer stops the stream that is being written.
 #[tokio::test]
 async fn the_wait_goes_on_beside_writes() {
     let (us, peer) = pair(many()).await;
@@ -232,7 +232,7 @@ async fn the_wait_goes_on_beside_writes() {
     assert_eq!(code, Some(5));
 }
 
-/// A peer that opens, stops and resets all it can: what waits ends, and nothing is kept.
+/// The peer stops and resets all streams at the highest rate: every wait must end once, with the first code.
 #[tokio::test]
 async fn a_storm_of_stops_ends_every_wait_once() {
     let (us, peer) = pair(many()).await;
@@ -247,7 +247,7 @@ async fn a_storm_of_stops_ends_every_wait_once() {
         let mut stream = us.open_stream().await.unwrap();
         let id = stream.id().to_word();
         let (first, second) = (stream.stopped(), stream.stopped());
-        // It may fail: the peer may have stopped it by the time that this is written.
+        // The write may fail: the peer may have stopped the stream already.
         let _may_be_stopped = stream.write_all(&[1; 100]).await;
         let _may_be_stopped = stream.flush().await;
         let code = timeout(NEVER, first).await.expect("it waits for ever").unwrap();
@@ -264,7 +264,7 @@ async fn both_ends_call_a_stream_the_same() {
     for index in 0..3 {
         let (ours, theirs) = stream_pair(&us, &peer).await;
         assert_eq!(ours.id(), theirs.id());
-        // The first one is the session's.
+        // Index 0 is the session's first stream.
         assert_eq!(Some(ours.id()), StreamId::new(Opener::Initiator, StreamKind::Bidirectional, index + 1));
         let (reader, writer) = theirs.into_split();
         assert_eq!((reader.id(), writer.id()), (ours.id(), ours.id()));
@@ -307,7 +307,7 @@ fn the_blocking_twin_does_the_same() {
     assert_eq!(serving.join().unwrap(), ids);
 }
 
-/// Of a stream beside others, on both ends, and after each of its directions has ended.
+/// Counters of a stream beside another one, on both ends, and after each direction has ended.
 #[tokio::test]
 async fn a_stream_counts_what_it_does_and_nothing_of_others() {
     let (us, peer) = pair(many()).await;

@@ -18,7 +18,7 @@ fn line() -> Config {
     modern().with_rate(Rate::Line)
 }
 
-/// Both ends of a connection.
+/// Connects both ends of a connection.
 async fn pair(config: Config) -> (Stream, Stream) {
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ async fn pair(config: Config) -> (Stream, Stream) {
     (client.unwrap(), server.unwrap())
 }
 
-/// Both directions at once, as fast as the machine goes.
+/// Both directions at the same time, as fast as the machine permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn much_data_both_ways_arrives_as_it_was_sent() {
     const BYTES: u64 = 64 << 20;
@@ -46,7 +46,7 @@ async fn much_data_both_ways_arrives_as_it_was_sent() {
     assert_eq!((received_1, received_2), ((BYTES, sent_1), (BYTES, sent_2)));
 }
 
-/// In the header of an IP packet and out of it again, whatever the system joins and splits in between.
+/// ECN marks survive the way through IP headers, GSO and GRO.
 #[tokio::test]
 async fn marked_datagrams_are_counted_at_the_other_end() {
     for address in [local(), (std::net::Ipv6Addr::LOCALHOST, 0).into()] {
@@ -68,7 +68,7 @@ async fn marked_datagrams_are_counted_at_the_other_end() {
     }
 }
 
-/// The single-threaded runtime gives every task its turn.
+/// In the single-threaded runtime, all tasks must make progress.
 #[tokio::test]
 async fn a_hundred_connections_share_one_socket() {
     let listener = Listener::bind(local(), modern()).unwrap();
@@ -105,8 +105,8 @@ async fn a_hundred_connections_share_one_socket() {
     server.await.unwrap();
 }
 
-/// More connections than send at a time, all of which would fill the line; and as many whose applications want to write, and
-/// then do not when it is their turn.
+/// More connections than may send at a time, all of which would fill the line; and as many others that have data to
+/// write but do not write in their turn.
 #[tokio::test]
 async fn connections_which_take_turns_all_get_there_past_those_which_stall() {
     const STREAMS: u64 = 80;
@@ -151,7 +151,7 @@ async fn connections_which_take_turns_all_get_there_past_those_which_stall() {
 
 #[tokio::test]
 async fn a_classic_connection_carries_data() {
-    // Classic floods the path by default, so it gets a rate; a short stream suffices.
+    // Classic floods the path by default, so the test sets a rate; a short stream suffices.
     let config = Config::danger_classic().with_rate(Rate::Fixed { rate_bps: 50_000_000 });
     let (mut client, mut server) = pair(config).await;
     let sent = write_pattern(&mut client, 3, 150_000).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_classic_connection_carries_data() {
     assert_eq!(client.parameters().get(Parameter::OutgoingSegments).unwrap(), client.stats().segments_sent);
 }
 
-/// As the documents have it: no pacing, round robin over the window until every block's acknowledgement.
+/// Default behaviour of the thesis: no pacing, round robin over the window until each block is acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_classic_connection_floods_at_line_rate() {
     let config = Config::danger_classic();
@@ -178,7 +178,7 @@ async fn a_vanished_peer_becomes_an_error() {
     let config = modern().with_idle_timeout(Duration::from_millis(300));
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
-    // The peer's whole runtime ends without a word, as when its process is killed.
+    // The peer's whole runtime ends without sending anything, as if its process were killed.
     let (send, receive) = tokio::sync::oneshot::channel();
     let peer = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -197,7 +197,7 @@ async fn a_vanished_peer_becomes_an_error() {
     assert_eq!(stream.write(b"x").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     assert_eq!(stream.closed().await, Some(ConnectionError::TimedOut));
 
-    // And on the side whose runtime is gone, nobody waits for ever.
+    // On the side whose runtime is gone, no future may wait for ever.
     let mut orphan = tokio::task::spawn_blocking(move || peer.join().unwrap()).await.unwrap();
     assert_eq!(orphan.read(&mut [0; 16]).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
 }
@@ -226,7 +226,7 @@ async fn a_configuration_without_sense_is_rejected() {
     assert!(lonely.accept().await.is_none());
 }
 
-/// Reads which are given up again and again, and writes in between: not a byte is lost or doubled.
+/// Repeatedly cancelled reads and writes: no byte is lost or duplicated.
 #[tokio::test]
 async fn cancelled_reads_and_writes_lose_nothing() {
     const BYTES: usize = 3_000_000;
@@ -380,7 +380,7 @@ async fn both_profiles_cross_ipv6() {
     }
 }
 
-/// `ACCEPT_BACKLOG_MAX`: one connection too many is reset, and the others wait as long as it takes.
+/// `ACCEPT_BACKLOG_MAX`: connections beyond the backlog are reset, and the others wait without a time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
     const BACKLOG: usize = 1_024;
@@ -391,7 +391,7 @@ async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
     let endpoint = Endpoint::bind(local(), None).unwrap();
     let mut reads = tokio::task::JoinSet::new();
     for _ in 0..BACKLOG + TOO_MANY {
-        // A refusal may arrive while connecting or after it.
+        // A reset may arrive during the handshake or after it.
         match endpoint.connect(address, modern()).await {
             Ok(mut stream) => reads.spawn(async move { stream.read(&mut [0]).await.map(|bytes| (bytes, stream)) }),
             Err(error) => reads.spawn(async move { Err(error.into()) }),
@@ -413,7 +413,7 @@ async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
     }
 }
 
-/// An endpoint bound in a runtime with a single thread is a task there.
+/// An endpoint bound in a single-threaded runtime is a task of that runtime, and ends with it.
 #[test]
 fn an_endpoint_whose_runtime_has_ended_says_so_instead_of_waiting() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -427,7 +427,7 @@ fn an_endpoint_whose_runtime_has_ended_says_so_instead_of_waiting() {
 
 thread_local! {
     static NOW: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
-    /// Readings that were asked for, and those of them that asked the system.
+    /// Number of clock readings, and number of those that read the system's clock.
     static READINGS: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
@@ -460,7 +460,7 @@ fn an_endpoint_goes_by_the_clock_that_it_is_given() {
     assert!(read > 0 && asked >= 2 * read, "asked {asked} times, read the system's clock {read} times");
 }
 
-/// A server's totals include connections that are there and those that are gone, each counted once.
+/// A server's totals include current and ended connections, each counted once.
 #[tokio::test]
 async fn an_endpoint_sums_up_connections_that_are_there_and_that_are_over() {
     const BYTES: u64 = 100_000;

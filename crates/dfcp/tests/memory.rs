@@ -1,5 +1,5 @@
-//! Memory that an idle accepted connection really takes, by an allocator which counts. A binary of its own, with one
-//! test, as nothing else may allocate meanwhile.
+//! Measures the real memory of an idle accepted connection, with a counting allocator. This is a test binary with a
+//! single test, as nothing else may allocate meanwhile.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -14,13 +14,13 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 const CONNECTIONS: usize = 100;
 
-/// The first ones, with which come buffers and what else there is but once.
+/// Connections before the measurement, whose begin allocates shared buffers and other one-time memory.
 const FIRST: usize = 20;
 
-/// Enough that both ends receive and send in full batches.
+/// Enough data that both ends receive and send in full batches.
 const WARM_UP_BYTES: usize = 8 << 20;
 
-/// A connection which has had nothing to do takes no more: buffers belong to those which are at work.
+/// Bound for an idle connection, bytes: buffers belong to active connections only.
 const IDLE_BYTES_MAX: usize = 8 << 10;
 
 fn accept(connections_max: usize) -> Accept {
@@ -31,7 +31,8 @@ fn bound_bytes(connections_max: usize) -> u64 {
     Endpoint::bind(([127, 0, 0, 1], 0).into(), Some(accept(connections_max))).unwrap().stats().memory_bytes_max
 }
 
-/// Sends data both ways over a connection of its own, and closes it: all connections of a process share the buffers that this leaves.
+/// Sends data both ways over a separate connection, and closes it, to fill the buffer pool that all connections of a
+/// process share.
 async fn fill_shared_buffers() {
     let listener = Listener::bind_with(([127, 0, 0, 1], 0).into(), accept(1)).unwrap();
     let connect = Stream::connect(listener.local_addr().unwrap(), Config::sealed(PeerKey::Any));
@@ -63,7 +64,7 @@ async fn a_connection_takes_no_more_than_the_bound_has_for_it() {
         let (ours, theirs) = tokio::join!(client.connect(address, Config::sealed(PeerKey::Any)), listener.accept());
         streams.extend([ours.unwrap(), theirs.unwrap()]);
     }
-    // Both ends live here, and take the same.
+    // Both ends live in this process, and take the same memory.
     let each = (ALLOCATOR.allocated() - before) / (2 * CONNECTIONS);
     assert!(each <= bound, "{each} bytes per idle connection, {bound} in the bound");
     assert!(each <= IDLE_BYTES_MAX, "{each} bytes per idle connection");

@@ -1,4 +1,4 @@
-//! The raw IP carrier on loopback, where every raw socket sees every datagram, its own included.
+//! Tests of the raw IP carrier on loopback, where every raw socket receives every datagram, including its own.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,13 +27,14 @@ fn ipv6() -> SocketAddr {
     (Ipv6Addr::LOCALHOST, 0).into()
 }
 
-/// Set in the copy of this program which has a network of its own.
+/// Set in the copy of this program that runs in its own network namespace.
 const IN_NAMESPACE: &str = "DFCP_TEST_IN_NAMESPACE";
-/// To be set where neither the right nor a user namespace can be had: these tests are left out then.
+/// Set by the user to skip these tests where neither the privilege nor a user namespace is available.
 const SKIP: &str = "DFCP_TEST_SKIP_RAW_IP";
 
-/// The loopback addresses that can be used. Without the right to raw sockets there is none here, and the calling test runs as
-/// a program of its own in a user namespace, where it has that right: a test which does nothing must not pass.
+/// Returns the usable loopback addresses. Without the privilege for raw sockets the result is empty, and the calling
+/// test runs as a separate program in a user namespace, where it has the privilege: a test that does nothing must not
+/// pass.
 async fn addresses() -> Vec<SocketAddr> {
     let (mut usable, mut is_denied) = (Vec::new(), false);
     for address in [ipv4(), ipv6()] {
@@ -62,7 +63,7 @@ fn run_in_namespace() {
     assert!(std::env::var_os(IN_NAMESPACE).is_none(), "the user namespace does not give CAP_NET_RAW");
     let program = std::env::current_exe().unwrap();
     let thread = std::thread::current();
-    // With one thread for all tests it has not the test's name, and all of them run there.
+    // If one thread runs all tests, its name is not the test's, and the copy runs all tests.
     let only = thread.name().filter(|name| *name != "main").map(|name| [name, "--exact"]);
     let ended = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
@@ -77,19 +78,19 @@ fn run_in_namespace() {
     );
 }
 
-/// Classic floods, and each socket gets it all: it needs a rate.
+/// Configuration of the classic profile with a rate: each raw socket would otherwise receive the whole flood.
 fn classic(rate_bps: u64) -> Config {
     Config::danger_classic().with_rate(Rate::Fixed { rate_bps })
 }
 
-/// Sends what comes back; ends when the peer has ended.
+/// Echoes all bytes until the peer has ended its half.
 async fn echo(mut stream: Stream) {
     let (mut reader, mut writer) = tokio::io::split(&mut stream);
     tokio::io::copy(&mut reader, &mut writer).await.unwrap();
     stream.shutdown().await.unwrap();
 }
 
-/// Writes a pattern to an echo and checks what comes back.
+/// Writes a pattern to an echo server, and checks the echo.
 async fn check_echo(mut stream: Stream, seed: u64, bytes: u64) {
     let sent = write_pattern(&mut stream, seed, bytes).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -132,7 +133,7 @@ async fn marked_datagrams_are_counted_at_the_other_end() {
     }
 }
 
-/// Connections from one socket and from sockets of their own, to two listeners: all of them see all datagrams.
+/// Connections from a shared socket and from separate sockets, to two listeners: every socket receives all datagrams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_connections_to_two_listeners_do_not_mix() {
     const EACH: u64 = 25;
@@ -155,7 +156,7 @@ async fn many_connections_to_two_listeners_do_not_mix() {
         for seed in 0..4 * EACH {
             let (to, shared) = (ports[(seed % 2) as usize], shared.clone());
             clients.spawn(async move {
-                // Every tenth has a socket of its own. Few are classic.
+                // Every tenth connection has its own socket. Few are classic.
                 let config = if seed % 25 == 10 { classic(5_000_000) } else { modern() };
                 let stream = match seed % 10 {
                     0 => Stream::connect_over(Carrier::RAW_IP, to, config).await,
@@ -217,7 +218,7 @@ async fn the_blocking_twin_has_it_too() {
     }
 }
 
-/// A raw socket which speaks for itself. `with_header` lets it write the IPv4 header, too.
+/// Opens a raw socket of its own for crafted packets. With `with_header`, the caller writes the IPv4 header, too.
 fn stranger(address: SocketAddr, with_header: bool) -> UdpSocket {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(253.into())).unwrap();
@@ -229,7 +230,8 @@ fn stranger(address: SocketAddr, with_header: bool) -> UdpSocket {
     socket.into()
 }
 
-/// An IPv4 packet to loopback with this many words of options, all no-operations; the kernel fills in the rest.
+/// Returns an IPv4 packet to loopback with `option_words` words of no-operation options. The kernel fills in the
+/// remaining fields.
 fn ipv4_packet(option_words: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; 20];
     (packet[0], packet[8], packet[9]) = (0x45 + option_words, 64, 253);
@@ -240,7 +242,8 @@ fn ipv4_packet(option_words: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Random bytes; every second one has the beginning of a segment of either profile with the flags of a SYN or of data.
+/// Returns random bytes. Every second result begins like a segment of either profile, with the flags of a SYN or of
+/// data.
 fn junk(pattern: &mut Pattern, port: u16) -> Vec<u8> {
     let dice = pattern.take(4);
     let length = usize::from(u16::from_be_bytes([dice[0], dice[1]])) % 2_200;
@@ -271,7 +274,7 @@ async fn random_datagrams_disturb_nothing() {
             let nowhere = SocketAddr::new(to.ip(), 0);
             for round in 0..3_000_u32 {
                 let bytes = junk(&mut pattern, to.port());
-                // A full queue is no matter.
+                // An error by a full queue does not matter.
                 let _sent = match &crafted {
                     Some(crafted) if round % 2 == 0 => {
                         crafted.send_to(&ipv4_packet((round / 2 % 11) as u8, &bytes), nowhere)
@@ -288,7 +291,7 @@ async fn random_datagrams_disturb_nothing() {
     }
 }
 
-/// Behind IP options a segment is found as without.
+/// A segment after IP options is processed like one without options.
 #[tokio::test]
 async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not() {
     for address in addresses().await {
@@ -296,7 +299,8 @@ async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not
         let to = listener.local_addr().unwrap();
         let answers = tokio::task::spawn_blocking(move || {
             let stranger = stranger(to, address.is_ipv4());
-            // Classic, which this listener refuses with an RST that echoes S1 to S3. The first is not for its port.
+            // The SYN is classic, which this listener refuses with an RST that echoes S1 to S3. The first SYN is for
+            // another port.
             for (port, mark) in [(1, 100), (to.port(), 200)] {
                 let segment = syn(port, mark);
                 let packet = if address.is_ipv4() { ipv4_packet(3, &segment) } else { segment };
@@ -308,7 +312,7 @@ async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not
     }
 }
 
-/// The port of the stranger; outside of what systems give out.
+/// Port of the test's raw socket, outside of the system's ephemeral range.
 const STRANGER: u16 = 77;
 
 fn syn(port: u16, mark: u32) -> Vec<u8> {
@@ -318,7 +322,7 @@ fn syn(port: u16, mark: u32) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-/// S1 of the first RST to the stranger.
+/// Returns S1 of the first RST to the test's raw socket.
 fn first_answer(stranger: &UdpSocket, has_header: bool) -> u32 {
     let mut buffer = [0; 2_048];
     loop {
@@ -362,7 +366,7 @@ async fn a_socket_at_another_address_takes_the_place_and_keeps_the_port() {
     }
 }
 
-/// Read from the headers by a socket which, as all of this protocol, sees every packet.
+/// The TOS is read from the headers by a raw socket, which receives every packet of the protocol.
 #[tokio::test]
 async fn packets_have_the_code_point_of_their_configuration() {
     if !addresses().await.contains(&ipv4()) {
@@ -373,7 +377,7 @@ async fn packets_have_the_code_point_of_their_configuration() {
     witness.set_nonblocking(true).unwrap();
     let listener = Listener::bind_over(Carrier::RAW_IP, ([127, 0, 0, 1], 0).into(), modern()).unwrap();
     let config = modern().with_dscp(Some(dfcp::Dscp::EF)).with_ecn(true);
-    // An address that no other test's packets come from.
+    // An address from which no other test sends.
     let endpoint = Endpoint::bind_over(Carrier::RAW_IP, ([127, 0, 0, 77], 0).into(), None).unwrap();
     let (client, server) = tokio::join!(endpoint.connect(listener.local_addr().unwrap(), config), listener.accept());
     tokio::join!(echo(server.unwrap()), check_echo(client.unwrap(), 2, 20_000));

@@ -25,7 +25,7 @@ fn with_streams(bidirectional: u32, one_way: u32) -> Config {
     modern().with_rate(Rate::Line).with_streams(StreamLimits { bidirectional, one_way })
 }
 
-/// Both ends of a session, and the listener, which keeps its endpoint.
+/// Connects both ends of a session.
 async fn pair(config: Config) -> (Session, Session) {
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ async fn pair(config: Config) -> (Session, Session) {
     (client.unwrap(), server.unwrap())
 }
 
-/// A stream of each end's that the other one knows of: a byte has come through.
+/// Opens a stream, and waits until the other end has it: one byte has been read.
 async fn stream_pair(opener: &Session, acceptor: &Session) -> (Stream, Stream) {
     let mut ours = opener.open_stream().await.unwrap();
     ours.write_all(b"!").await.unwrap();
@@ -59,7 +59,7 @@ async fn write_until_stopped(to: &mut (impl AsyncWrite + Unpin)) -> StreamError 
     StreamError::of(&error).unwrap()
 }
 
-/// A listener whose sessions read what comes over one-way streams, and drop it.
+/// Returns a listener whose sessions read one-way streams, and discard the bytes.
 fn sink(config: Config) -> Listener {
     let listener = Listener::bind(local(), config).unwrap();
     let accepting = listener.clone();
@@ -78,7 +78,7 @@ fn sink(config: Config) -> Listener {
     listener
 }
 
-/// Writes without end, and counts the bytes.
+/// Writes until an error, and counts the bytes.
 async fn write_endlessly(mut writer: WriteHalf, written: Arc<AtomicU64>) {
     let data = vec![0; 1 << 20];
     while let Ok(count) = writer.write(&data).await {
@@ -86,8 +86,8 @@ async fn write_endlessly(mut writer: WriteHalf, written: Arc<AtomicU64>) {
     }
 }
 
-/// Bytes that each of several streams of each of several sessions with one peer has written when they have written `bytes` in all. One
-/// more stream in each session has more to write, too, and its application does not come back.
+/// Returns the bytes written by each of `streams` streams in each of `sessions` sessions with one peer, after `bytes`
+/// in all. Each session has one further stream, whose application has filled the buffer and does not return.
 async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_task: bool) -> Vec<Vec<u64>> {
     let listener = sink(with_streams(0, streams as u32 + 1));
     let endpoint = Endpoint::bind(local(), None).unwrap();
@@ -96,7 +96,7 @@ async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_ta
         let remote = listener.local_addr().unwrap();
         let session = endpoint.connect_session(remote, with_streams(0, 0)).await.unwrap();
         let mut stalled = session.open_one_way().await.unwrap();
-        // `timeout` would let the endpoint make room.
+        // Poll directly: `timeout` would let the endpoint run and make room.
         while poll_fn(|cx| Poll::Ready(Pin::new(&mut stalled).poll_write(cx, &[0; 1 << 16]))).await.is_ready() {}
         idle.push(stalled);
         let of_session: Vec<_> = (0..streams).map(|_| Arc::new(AtomicU64::new(0))).collect();
@@ -125,8 +125,8 @@ async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_ta
     }
 }
 
-/// More sessions than send at a time. With a task for each stream, and with one task that asks them in the same order each time:
-/// the stream which asks first does not get the whole turn of its session.
+/// More sessions than may send at a time. Once each stream has its own task, and once one task polls all streams in
+/// fixed order: the stream polled first must not take its session's whole turn.
 #[tokio::test]
 async fn sessions_take_turns_and_so_do_the_streams_in_them() {
     for is_one_task in [false, true] {
@@ -137,7 +137,7 @@ async fn sessions_take_turns_and_so_do_the_streams_in_them() {
     }
 }
 
-/// Sends a pattern and its hash's owner reads the answer: another pattern.
+/// Sends a pattern and reads another one. Returns length and hash of both.
 async fn converse(stream: Stream, own: u64, bytes: u64) -> ((u64, blake3::Hash), (u64, blake3::Hash)) {
     let (mut reader, mut writer) = stream.into_split();
     let writing = tokio::spawn(async move {
@@ -162,7 +162,7 @@ async fn many_streams_both_ways_arrive_as_they_were_sent() {
                 for _ in 0..STREAMS {
                     let mut stream = session.accept_stream().await.unwrap();
                     accepted.push(tokio::spawn(async move {
-                        // The first byte says which one it is.
+                        // The first byte is the index of the stream.
                         let index = u64::from(stream.read_u8().await.unwrap());
                         (index, converse(stream, 1_000 + opener + index, bytes(index)).await)
                     }));
@@ -230,7 +230,7 @@ async fn opening_waits_for_credit_and_is_cancel_safe() {
     for _ in 0..3 {
         timeout(SOON, client.open_stream()).await.unwrap_err();
     }
-    // One that ends at both sides, and is read, makes room for one.
+    // A stream that has ended in both directions, and is read to its end, makes room for one stream.
     let (mut ours, mut theirs) = first;
     let end = async {
         ours.shutdown().await.unwrap();
@@ -242,7 +242,7 @@ async fn opening_waits_for_credit_and_is_cancel_safe() {
     let ((), third) = tokio::join!(end, stream_pair(&client, &server));
     timeout(SOON, client.open_stream()).await.unwrap_err();
     drop((second, third));
-    // Those which were given up, too.
+    // Dropped streams make room, too.
     let _more = (stream_pair(&client, &server).await, stream_pair(&client, &server).await);
 }
 
@@ -283,7 +283,7 @@ async fn codes_of_reset_and_stop_arrive() {
     for _ in 0..2 {
         assert_eq!(code_of(theirs.read(&mut [0; 9]).await), StreamError::Reset { code: 17 });
     }
-    // The other direction goes on, until it is stopped.
+    // The other direction goes on until it is stopped.
     theirs.write_all(b"well").await.unwrap();
     theirs.flush().await.unwrap();
     ours.read_exact(&mut [0; 4]).await.unwrap();
@@ -292,7 +292,7 @@ async fn codes_of_reset_and_stop_arrive() {
     assert_eq!(write_until_stopped(&mut theirs).await, StreamError::Stopped { code: 18 });
     assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 18 });
 
-    // Waiting tasks are woken.
+    // Resets and stops wake waiting tasks.
     let (ours, mut theirs) = stream_pair(&client, &server).await;
     let (read, ()) = tokio::join!(theirs.read_u8(), async { ours.reset(19) });
     assert_eq!(code_of(read), StreamError::Reset { code: 19 });
@@ -302,7 +302,8 @@ async fn codes_of_reset_and_stop_arrive() {
     writer.flush().await.unwrap();
     let reader = server.accept_one_way().await.unwrap();
     reader.stop_sending(20);
-    // Had it been shut down before it learns of this, the peer might have proven all of it first.
+    // Shut down only after the stop has arrived. An earlier shutdown might succeed, as the peer might first prove all
+    // bytes.
     assert_eq!(write_until_stopped(&mut writer).await, StreamError::Stopped { code: 20 });
     assert_eq!(code_of(writer.shutdown().await), StreamError::Stopped { code: 20 });
 }
@@ -316,7 +317,7 @@ async fn dropping_a_stream_ends_it_alone() {
     assert_eq!(code_of(theirs.read(&mut [0; 9]).await), StreamError::Reset { code: 0 });
     assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 0 });
 
-    // After shutdown, dropping lets it be delivered; a half goes on without the other.
+    // After shutdown, a dropped half is still delivered, even without the other half.
     let (ours, mut theirs) = stream_pair(&client, &server).await;
     let (reader, mut writer) = ours.into_split();
     drop(reader);
@@ -363,7 +364,7 @@ async fn close_waits_for_streams_and_for_the_peer() {
     let sent = write_pattern(&mut ours, 6, 3_000_000).await.unwrap();
     let ((), received) = tokio::join!(async { ours.shutdown().await.unwrap() }, read_hash(&mut theirs));
     assert_eq!(received.unwrap(), (3_000_000, sent));
-    // Now the server learns of it, has something to say yet, and closes, too.
+    // Only now does the server accept, learn of the close, write its last bytes, and close, too.
     assert!(server.accept_stream().await.is_none());
     timeout(SOON, client.close()).await.unwrap_err();
     let sent = write_pattern(&mut theirs, 7, 100_000).await.unwrap();
@@ -381,12 +382,12 @@ async fn a_close_which_is_dropped_has_begun_and_can_be_waited_for_again() {
     let sent = write_pattern(&mut writer, 3, 200_000).await.unwrap();
     timeout(Duration::ZERO, client.close()).await.expect_err("the peer has not closed it");
     assert_eq!(code_of(client.open_stream().await), StreamError::SessionClosed);
-    // Open streams go on to their own end.
+    // Open streams go on to their own ends.
     let reading = async { read_hash(&mut server.accept_one_way().await.unwrap()).await.unwrap() };
     let (shut, received) = tokio::join!(writer.shutdown(), reading);
     shut.unwrap();
     assert_eq!(received, (200_000, sent));
-    // The peer sees the end, and no error, although nothing waits for the closing any more.
+    // The peer sees the end, and no error, although no future waits for the close any more.
     assert!(server.accept_stream().await.is_none());
     for _ in 0..3 {
         timeout(Duration::ZERO, client.close()).await.expect_err("nor has it now");
@@ -401,7 +402,7 @@ async fn a_close_which_is_dropped_has_begun_and_can_be_waited_for_again() {
 #[tokio::test]
 async fn what_the_peer_opens_after_close_is_refused_and_holds_nothing_up() {
     let (client, server) = pair(with_streams(9, 9)).await;
-    // One waits to be accepted already, others come later.
+    // One stream already waits to be accepted; another follows later.
     let mut early = server.open_stream().await.unwrap();
     early.write_all(b"hello?").await.unwrap();
     early.flush().await.unwrap();
@@ -486,12 +487,12 @@ async fn close_waits_for_messages_under_way() {
     let config = modern().with_messages(true);
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let to = listener.local_addr().unwrap();
-    // Half a second for all of them.
+    // At this rate all messages take half a second.
     let slow = config.with_rate(Rate::Fixed { rate_bps: 1_500_000 });
     let (sending, receiving) = tokio::join!(Session::connect(to, slow), listener.accept_session());
     let (sending, receiving) = (sending.unwrap(), receiving.unwrap());
     let taking = tokio::spawn(async move {
-        // That the peer has ended means that nothing else comes.
+        // Once the peer has ended, no further message may arrive.
         assert!(receiving.accept_stream().await.is_none());
         receiving.close().await.unwrap();
         let mut count = 0;

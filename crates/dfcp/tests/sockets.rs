@@ -1,4 +1,4 @@
-//! Sockets which the application brings, and sockets that take another's place, over loopback.
+//! Tests of sockets made by the application, and of rebinds, over loopback.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -17,7 +17,7 @@ use support::{local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-/// Nothing that these tests wait for takes this long.
+/// Timeout that exceeds every wait of these tests.
 const NEVER: Duration = Duration::from_secs(30);
 
 fn any_v6() -> SocketAddr {
@@ -29,7 +29,7 @@ fn config() -> Config {
     modern().with_streams(streams).with_time_wait(Duration::from_millis(10))
 }
 
-/// A UDP socket with nothing set, bound to `address`.
+/// Binds a UDP socket without any further setting.
 fn bound(address: SocketAddr) -> UdpSocket {
     UdpSocket::bind(address).unwrap()
 }
@@ -48,7 +48,8 @@ fn reusing(address: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
-/// A client's endpoint on its own socket, its session, and the server's end with its listener.
+/// Connects a session. Returns the client's endpoint on socket `client`, its session, the server's session, and the
+/// listener.
 async fn pair(client: UdpSocket, config: Config) -> (Endpoint, Session, Session, Listener) {
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let endpoint = Endpoint::with_socket(client, None).unwrap();
@@ -57,7 +58,7 @@ async fn pair(client: UdpSocket, config: Config) -> (Endpoint, Session, Session,
     (endpoint, ours.unwrap(), theirs.unwrap(), listener)
 }
 
-/// Both ends of a stream of a session.
+/// Opens a stream, and returns both ends.
 async fn stream_pair(opener: &Session, acceptor: &Session) -> (Stream, Stream) {
     let mut ours = opener.open_stream().await.unwrap();
     ours.write_all(b"!").await.unwrap();
@@ -72,7 +73,7 @@ async fn close(one: Session, other: Session) {
     assert!(matches!(closed, (Ok(Ok(())), Ok(Ok(())))), "{closed:?}");
 }
 
-/// Sends `bytes` of a pattern from one end to the other.
+/// Sends `bytes` of a pattern from one end to the other, and checks them.
 async fn transfer(mut from: Stream, mut to: Stream, bytes: u64) {
     let sending = async {
         let hash = write_pattern(&mut from, 7, bytes).await?;
@@ -160,7 +161,7 @@ async fn buffers_of_a_few_datagrams_carry_everything() {
     close(ours, theirs).await;
 }
 
-/// Rebinds every 50 ms until `work` is done; returns how often.
+/// Rebinds every 50 ms until `work` is done. Returns the number of rebinds.
 async fn rebinding(rebind: impl Fn(), work: impl Future<Output = ()>) -> usize {
     let mut work = std::pin::pin!(work);
     let mut count = 0;
@@ -177,7 +178,7 @@ async fn rebinding(rebind: impl Fn(), work: impl Future<Output = ()>) -> usize {
 
 #[tokio::test]
 async fn transfers_go_on_over_a_socket_that_changes_every_50_ms() {
-    // So slow that it takes some time.
+    // A low rate makes the transfer take some time.
     let config = config().with_rate(dfcp::Rate::Fixed { rate_bps: 30_000_000 });
     let (endpoint, ours, theirs, listener) = pair(bound(local()), config).await;
     let server = listener.endpoint().clone();
@@ -188,20 +189,20 @@ async fn transfers_go_on_over_a_socket_that_changes_every_50_ms() {
     };
     let count = rebinding(|| endpoint.rebind(bound(local())).unwrap(), both).await;
     assert!(count > 5, "{count}");
-    // The other end can move, too.
+    // The other end can rebind, too.
     let (from, to) = stream_pair(&ours, &theirs).await;
     let count = rebinding(|| server.rebind_to(local()).unwrap(), transfer(from, to, 3_000_000)).await;
     assert!(count > 5, "{count}");
     close(ours, theirs).await;
 }
 
-/// [path-6]: a client that only reads says nothing by itself.
+/// [path-6]: a client that only reads has no data to send, but must notify its peer of the new address.
 #[tokio::test]
 async fn a_peer_hears_of_a_new_address_from_an_end_that_only_reads() {
     let silent = config().with_keep_alive(None);
     let (endpoint, ours, theirs, _listener) = pair(bound(local()), silent).await;
     let (mut reader, mut writer) = stream_pair(&ours, &theirs).await;
-    // Until nothing is owed any more.
+    // Wait until no acknowledgement is pending.
     sleep(Duration::from_millis(500)).await;
     endpoint.rebind(bound(local())).unwrap();
     let new = endpoint.local_addr();
@@ -221,18 +222,18 @@ async fn a_peer_hears_of_a_new_address_from_an_end_that_only_reads() {
     close(ours, theirs).await;
 }
 
-/// Datagrams on their way to the socket before are not lost.
+/// Datagrams on their way to the old socket are not lost.
 #[tokio::test]
 async fn what_comes_to_the_old_address_is_still_heard() {
     let (endpoint, ours, theirs, _listener) = pair(bound(local()), config()).await;
     let (mut reader, mut writer) = stream_pair(&ours, &theirs).await;
     writer.write_all(&[7; 10_000]).await.unwrap();
     writer.flush().await.unwrap();
-    // All of it waits in the old socket, or will come there, since neither endpoint has run.
+    // The data waits in the old socket, or will arrive there, since neither endpoint has run.
     endpoint.rebind(bound(local())).unwrap();
     let mut rest = [0; 10_000];
     timeout(NEVER, reader.read_exact(&mut rest)).await.unwrap().unwrap();
-    // One number in 128 is skipped.
+    // One missing datagram is normal: the sender skips one number in 128.
     let lost = ours.stats().datagrams_missing;
     assert!(lost <= 1, "{lost} datagrams were lost");
     drop((reader, writer));
@@ -282,7 +283,7 @@ async fn a_connection_can_be_opened_from_a_socket_that_has_just_come() {
     }
 }
 
-/// Whichever of the handshake's datagrams has left when another socket takes the place.
+/// A rebind after any number of the handshake's datagrams.
 #[tokio::test]
 async fn a_connection_that_is_being_opened_goes_on_from_another_socket() {
     for (yields, profile) in (0..24).map(|step| (step / 2, step % 2)) {
@@ -327,7 +328,7 @@ async fn a_connection_that_is_being_closed_ends_in_order_over_another_socket() {
 
 #[tokio::test]
 async fn a_socket_of_the_other_ip_version_serves_the_peers_that_it_reaches() {
-    // The server's socket is one of both.
+    // The server's socket is dual-stack.
     let listener = Listener::bind(any_v6(), config()).unwrap();
     let port = listener.local_addr().unwrap().port();
     let endpoint = Endpoint::with_socket(bound(local()), None).unwrap();
@@ -344,7 +345,7 @@ async fn a_socket_of_the_other_ip_version_serves_the_peers_that_it_reaches() {
     let (from, to) = stream_pair(&theirs, &ours).await;
     endpoint.rebind(bound(local())).unwrap();
     transfer(from, to, 500_000).await;
-    // And back at the server, whose peer is an IPv4 one.
+    // The server, too, returns to an IPv4 socket, for its IPv4 peer.
     listener.endpoint().rebind_to((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let (from, to) = stream_pair(&ours, &theirs).await;
     transfer(from, to, 500_000).await;
@@ -368,7 +369,8 @@ async fn a_socket_that_leaves_a_peer_behind_is_refused() {
     endpoint.rebind(bound(local())).expect("nobody is left behind");
 }
 
-/// Without seals anybody could claim to be the peer: it goes on sending to where it began.
+/// Plaintext connections do not follow an address change, as anyone could claim to be the peer: the peer keeps sending
+/// to the old address.
 #[tokio::test]
 async fn connections_without_seals_do_not_move_and_end_by_their_idle_timeout() {
     for config in [Config::danger_unsealed(), Config::danger_classic()] {
@@ -378,7 +380,7 @@ async fn connections_without_seals_do_not_move_and_end_by_their_idle_timeout() {
         let calling = endpoint.connect(listener.local_addr().unwrap(), config);
         let (ours, theirs) = tokio::join!(calling, listener.accept());
         let (mut ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
-        // Twice: what comes to the socket before is heard.
+        // Rebind twice, as the previous socket is still read after a rebind.
         endpoint.rebind(bound(local())).unwrap();
         tokio::task::yield_now().await;
         endpoint.rebind(bound(local())).unwrap();
@@ -387,7 +389,8 @@ async fn connections_without_seals_do_not_move_and_end_by_their_idle_timeout() {
     }
 }
 
-/// Every datagram of a peer's address comes to one of the endpoints that share a port. A peer that moves may come to another one.
+/// The system delivers all datagrams from one peer address to one of the endpoints that share a port. After the peer
+/// has moved, that may be another endpoint.
 #[tokio::test]
 async fn datagrams_that_come_to_another_endpoint_of_the_same_port_are_lost() {
     let config =
@@ -401,7 +404,7 @@ async fn datagrams_that_come_to_another_endpoint_of_the_same_port_are_lost() {
         while let Some(mut stream) = session.accept_stream().await {
             let mut question = String::new();
             if stream.read_to_string(&mut question).await.is_ok() {
-                // It fails if the peer is gone.
+                // The write fails if the peer is gone.
                 let _may_fail = stream.write_all(question.as_bytes()).await;
                 let _may_fail = stream.finish();
             }
@@ -463,7 +466,7 @@ fn the_blocking_twin_brings_and_changes_sockets_too() {
     assert!(bytes == 1_000_000 && path_changes > 0, "{bytes} bytes, {path_changes} changes");
 }
 
-/// Nothing drives it any more: nobody would go over to the socket.
+/// The endpoint has lost its driver, so that a new socket would never be used.
 #[test]
 fn an_endpoint_whose_runtime_has_ended_takes_no_socket() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -491,7 +494,7 @@ async fn accepting_goes_on_over_a_new_socket_and_for_a_while_over_the_one_before
     assert_eq!(endpoint.carrier(), Carrier::Udp);
 }
 
-/// The system's choice of one of the two sockets does not matter while both are received from. Without seals, too.
+/// While both sockets are read, it does not matter to which one the system delivers. This also holds for plaintext.
 #[tokio::test]
 async fn a_socket_that_shares_the_port_takes_over_without_a_move() {
     for config in [config(), Config::danger_unsealed().with_streams(config().streams)] {

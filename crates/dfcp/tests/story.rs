@@ -1,4 +1,4 @@
-//! Lines of the log about connections: `dfcp::session` and `dfcp::endpoint`, at the level DEBUG.
+//! Tests of the log about connections: targets `dfcp::session` and `dfcp::endpoint`, level DEBUG.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -13,8 +13,8 @@ use support::{local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
-/// Passes datagrams on between the host that sends first and `server`; of those to the server each fourth is lost, except for the
-/// handshake's.
+/// Forwards datagrams between `server` and the host that sends first. From the 50th datagram to the server on, which is
+/// after the handshake, every fourth one is lost.
 async fn lossy_path(server: SocketAddr) -> SocketAddr {
     let (outside, inside) = (UdpSocket::bind(local()).await.unwrap(), UdpSocket::bind(local()).await.unwrap());
     inside.connect(server).await.unwrap();
@@ -41,7 +41,7 @@ async fn lossy_path(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Lines that have been logged on this thread, on which both endpoints are tasks.
+/// Log of this thread, on which both endpoints are tasks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -57,7 +57,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Logs what happens on this thread until the guard is dropped.
+    /// Logs events of this thread until the guard is dropped.
     fn begin(filter: &str) -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -69,7 +69,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// Waits for this many lines of totals: the driver tells what is new when it has served a connection.
+    /// Waits for `count` lines of totals: the driver logs only after it has served a connection.
     async fn until_totals(&self, count: usize) -> String {
         while self.text().matches(" totals ").count() < count {
             tokio::task::yield_now().await;
@@ -121,7 +121,7 @@ async fn a_transfer_with_loss_can_be_followed_from_the_call_to_the_totals() {
     assert!(text.lines().count() < 40, "nothing is told datagram by datagram: {text}");
 }
 
-/// Both ends of a session, whose peers permit this many streams of each kind.
+/// Connects both ends of a session that permit `limit` streams of each kind.
 async fn session_pair(limit: u32) -> (Session, Session) {
     let config: Config =
         modern().with_rate(Rate::Line).with_streams(StreamLimits { bidirectional: limit, one_way: limit });
@@ -131,7 +131,7 @@ async fn session_pair(limit: u32) -> (Session, Session) {
     (client.unwrap(), server.unwrap())
 }
 
-/// Sum of a field in the lines about streams.
+/// Sums a field over the lines about streams.
 fn sum(text: &str, field: &str) -> u64 {
     let sums = text.lines().filter_map(|line| line.split_once(": streams ")?.1.split_once(&format!(" {field}=")));
     sums.map(|(_, after)| after.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
@@ -188,7 +188,7 @@ async fn at_the_level_trace_each_stream_has_lines_of_its_own() {
     while ours.write(b"!").await.is_ok() {
         tokio::task::yield_now().await;
     }
-    // The credit for it returns when both ends have let go.
+    // The stream limit is raised when both ends have dropped the stream.
     drop((ours, theirs));
     let mut one_way = client.open_one_way().await.unwrap();
     one_way.write_all(b"!").await.unwrap();

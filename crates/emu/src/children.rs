@@ -19,7 +19,7 @@ use crate::namespace::{INSIDE, Network, keeping, next_child_is_init};
 /// First process of the namespace; dropping it ends all processes there.
 #[derive(Debug)]
 pub(crate) struct Init {
-    /// Pipe whose end makes the first process exit, also when this process ends.
+    /// Pipe to the first process, which exits when the pipe closes, also at the end of this process.
     alive: Option<ChildStdin>,
     child: std::process::Child,
 }
@@ -52,7 +52,7 @@ impl Init {
 impl Drop for Init {
     fn drop(&mut self) {
         drop(self.alive.take());
-        // Exiting is its only work, so this wait is short.
+        // The first process only has to exit, so this wait is short.
         if let Err(error) = self.child.wait() {
             tracing::debug!(%error, "cannot wait for the first process");
         }
@@ -65,7 +65,7 @@ pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The first process cannot exit before all others are reaped, and this one must be reaped here.
+        // The first process exits only after all others are reaped, and this process must be reaped here.
         if let Err(error) = self.start_kill() {
             tracing::debug!(%error, "not killed");
         }
@@ -101,7 +101,8 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
     if is_server {
         // Standard input and output belong to the command: the server reads nothing, and prints to stderr.
         let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
-        // A separate process group protects it from Ctrl-C: the command gets that, and then the server is asked to end.
+        // A separate process group protects the server from Ctrl-C: only the command gets the signal, and the server is
+        // ended afterwards.
         command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;
@@ -115,14 +116,14 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {
 
 /// Sends a signal to a process that may have ended.
 pub(crate) fn signal(child: &Child, signal: Signal) {
-    // The number is not reused before the process is reaped.
+    // The process id is not reused before the process is reaped.
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
         tracing::debug!(%error, ?signal, "not delivered");
     }
 }
 
-/// Asks a process to end, and waits for a limited time.
+/// Sends SIGTERM to a process, and waits for its end for a limited time.
 pub(crate) async fn end(child: &mut Child) -> Option<ExitStatus> {
     signal(child, Signal::TERM);
     within(GRACE, child).await

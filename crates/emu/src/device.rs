@@ -103,7 +103,7 @@ impl Device {
         });
         let io = builder.build_sync().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NoTun,
-            // Error of opening it, because the creator of the namespace has all rights within.
+            // The error comes from opening `/dev/net/tun`: the creator of the namespace has all rights within.
             io::ErrorKind::PermissionDenied => Error::TunForbidden,
             _ => match source.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NODEV | Errno::NXIO) => Error::NoTun,

@@ -27,7 +27,7 @@ pub struct DirectionReport {
     pub unread_packets: u64,
     /// Packets that are invalid as IP packets or superpackets, or not from an address of this end. They never reached a link.
     pub malformed_packets: u64,
-    /// Packets that left the link, to a port that the near host's NAT had forgotten.
+    /// Packets that left the link towards a port whose mapping the near host's NAT had forgotten.
     pub forgotten_packets: u64,
     /// Link-local multicasts, such as router solicitations, which no router forwards. They never reached a link.
     pub local_packets: u64,
@@ -50,10 +50,10 @@ pub(crate) struct Direction {
     local_packets: u64,
     forgotten_packets: u64,
     writes: u64,
-    /// NAT of the near end, the start or end of this direction.
+    /// NAT of the near end, where this direction starts or ends.
     nat: Arc<Nat>,
     is_from_near: bool,
-    /// Scratch buffer, kept for its memory.
+    /// Scratch buffer, kept to reuse its memory.
     due: Vec<Time>,
     headers: Vec<u8>,
 }

@@ -7,7 +7,7 @@ use dfcp_netem::ConfigError;
 
 use crate::limits::PAIRS_MAX;
 
-/// Sentence with the next step, if there is one.
+/// Error of an emulation; its text names the next step, if there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

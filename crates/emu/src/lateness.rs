@@ -43,7 +43,7 @@ impl LatenessCounter {
         let max_ms = ms(self.0.max());
         Lateness {
             packets: self.0.len(),
-            // A value stands for its bucket's upper end.
+            // The histogram returns the upper end of a bucket, which may exceed the maximum.
             p50_ms: at(0.5).min(max_ms),
             p90_ms: at(0.9).min(max_ms),
             p99_ms: at(0.99).min(max_ms),

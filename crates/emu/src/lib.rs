@@ -171,7 +171,8 @@ impl Emulation {
     /// Runs the command until it ends. The process must be single-threaded, and enters other namespaces: it can start no more threads, and
     /// should exit.
     ///
-    /// SIGTERM and SIGHUP are passed on as SIGTERM. A SIGINT from the terminal reaches the command anyway; any other is passed on.
+    /// SIGTERM and SIGHUP are passed on as SIGTERM. A SIGINT from the terminal reaches the command anyway; any other
+    /// SIGINT is passed on.
     ///
     /// # Errors
     /// Fails if the set-up or a device failed; see [`Error`]. All processes inside have ended then, too.
@@ -195,7 +196,7 @@ impl Emulation {
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::system("start an event loop"))?;
-        // Dropped before the first process ends, after which this process could start no others.
+        // Dropped before the first process ends: dropping starts a process, which is impossible afterwards.
         let translation = if is_outside { Some(Translation::begin(&far.network)?) } else { None };
         let served = runtime.block_on(self.serve(&near, &far.network, &mut far.tables, &pumps))?;
         drop(translation);

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Largest IP packet from a device: 65 535 bytes after an IPv6 header.
 pub(crate) const PACKET_BYTES_MAX: usize = 65_535 + 40;
 
-/// Maximum number of segments of a superpacket. The kernel's own have at most 65 535 / 48 (the minimum MSS of TCP); a forged one could have
-/// 65 000 of a byte each.
+/// Maximum number of segments of a superpacket. The kernel's own have at most 65 535 / 48 segments (the minimum MSS of
+/// TCP); a forged one could have 65 000 segments of a byte each.
 pub(crate) const SEGMENTS_MAX: usize = 1366;
 
 /// Extension headers of an IPv6 packet that are skipped to find its transport header (RFC 8200 has six kinds).
@@ -43,5 +43,5 @@ pub(crate) const KILLED_STEP: Duration = Duration::from_millis(1);
 /// Time for processes to end after they were asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes read of a socket table in `/proc`: 150 per socket.
+/// Bytes read of a socket table in `/proc`; a socket has 150.
 pub(crate) const SOCKET_TABLE_BYTES_MAX: u64 = 1 << 20;

@@ -96,7 +96,7 @@ impl Links {
         }
         let links = config.links.iter().zip(0_u64..);
         let links = links.map(|(config, place)| {
-            // Links draw differently; a single link draws as if alone.
+            // Each link has its own random sequence; the first link's equals that of a network with a single link.
             Ok(Link::new(bounded(config.clone())?, seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15))?)
         });
         Ok(Self {

@@ -79,7 +79,7 @@ impl Nat {
         frame.set_source_port(ports.outer(source));
     }
 
-    /// Translates a frame to a host. It travels the whole path even if the host will not get it.
+    /// Translates a frame to a host. The frame travels the whole path even if the NAT will drop it.
     pub(crate) fn answer(&self, route: usize, frame: &mut Frame) {
         // Frames without ports have no mapping.
         let Some((protocol, [_, destination])) = frame.ports() else { return };

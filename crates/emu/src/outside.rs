@@ -36,8 +36,9 @@ impl Drop for Translation<'_> {
     }
 }
 
-/// Rules of the table. Only packets from the command's address may leave: it is root in its own network, and could forge any. Other hosts
-/// can only answer: this machine forwards packets, and the command would otherwise be one more host to a neighbour with a route.
+/// Rules of the table. Only packets from the command's address may leave: the command is root in its own network, and
+/// could forge addresses. Other hosts can only answer: otherwise a neighbour with a route could reach the command
+/// through this machine, which forwards packets.
 fn rules() -> String {
     let (device, ipv4, ipv6) = (OUTSIDE.device, NEAR.ipv4, NEAR.ipv6);
     format!(

@@ -29,7 +29,7 @@ pub struct PairConfig {
     pub seed: u64,
 }
 
-/// Running network. It disappears when this is dropped and the sockets in it are closed.
+/// Running network. It disappears when this value is dropped and the sockets in the network are closed.
 #[derive(Debug)]
 pub struct PairNetwork {
     home: Network,
@@ -86,7 +86,7 @@ impl PairNetwork {
         self.pumps.controls[1].readings()
     }
 
-    /// Applies a change at once to a link of the direction that starts at `from`.
+    /// Immediately applies a change to a link of the direction that starts at `from`.
     ///
     /// # Errors
     /// Fails if the emulation is not reachable.

@@ -30,8 +30,8 @@ pub struct Config {
     /// the queue may have been empty between two test packets, and the rate is then slightly too low. A higher `th` finds fewer busy
     /// periods (thesis 5.2), biased to times when the link is slow.
     pub threshold: Duration,
-    /// `gap`: longest time between test packets that the model survives. Data joining the queue within one interval must not take longer
-    /// than this, less the interval; a radio outage must.
+    /// `gap`: longest time between test packets that the model survives. Data joining the queue within one interval
+    /// must be served within `gap` less the interval; a radio outage must last longer than `gap`.
     pub gap: Duration,
     /// Largest difference of two spacings that count as equal. The algorithm requires equality, which real clocks never give.
     pub tolerance: Duration,
@@ -61,8 +61,9 @@ impl Config {
         config.with_threshold(THRESHOLD_DEFAULT.min(interval))
     }
 
-    /// Configuration for test packets without numbers: `gap` = 1.9·`d`. A lost one looks like a queue that grew by `d`, so it has to end
-    /// the model, and `gap` lies between `d` and 2·`d`; a burst that takes more than 0.9·`d` ends it, too.
+    /// Configuration for test packets without numbers: `gap` = 1.9·`d`. A lost test packet looks like a queue that grew
+    /// by `d`, so a loss must end the model: `gap` lies between `d` and 2·`d`. A burst that takes more than 0.9·`d`
+    /// ends the model, too.
     #[must_use]
     pub fn unnumbered(interval: Duration) -> Self {
         Self::new(interval).with_gap(interval + interval / 10 * 9)

@@ -27,7 +27,7 @@ pub struct Probe {
 pub struct Counts {
     /// Test packets that arrived, in order.
     pub probes: u64,
-    /// Missing numbers between them: lost, unless late.
+    /// Missing sequence numbers between these test packets: lost, or late.
     pub missing: u64,
     /// Test packets with a repeated or smaller number, which have no effect: duplicates, and late ones.
     pub late: u64,

@@ -14,13 +14,13 @@ pub const THRESHOLD_MIN: Duration = Duration::from_micros(1);
 /// Longest threshold, and longest gap: more queueing delay than any network has.
 pub const THRESHOLD_MAX: Duration = Duration::from_secs(60);
 
-/// Clock difference that must not look like a queue, parts per million. Crystals differ by up to 100.
+/// Clock difference that must not look like a queue, parts per million. Crystals differ by up to 100 ppm.
 pub const DRIFT_PPM_MAX: u64 = 200;
 
 /// Longest duration of a model, whatever the threshold permits.
 pub const MODEL_MAX: Duration = Duration::from_secs(60);
 
-/// Shortest duration of a model in intervals: small thresholds would otherwise leave nothing.
+/// Shortest duration of a model in intervals: with small thresholds a model would otherwise end too soon to measure.
 pub const MODEL_INTERVALS_MIN: u32 = 20;
 
 /// Largest step back in time between observations: captures of several receive queues are not sorted to the microsecond. Such a packet gets

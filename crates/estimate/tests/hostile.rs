@@ -166,7 +166,7 @@ fn one_address_with_every_place_keeps_nobody_out() {
         assert_eq!(served(&mut server, Time::ZERO, &attacker).len(), 64);
         let honest: Vec<_> = (1..=20).map(|host| address(host, 1_000)).collect();
         assert_eq!(served(&mut server, Time::from_ms(1), &honest), honest, "{}", attacker[0]);
-        // Displaced clients ask again, and regain nothing.
+        // Displaced clients send requests again, and regain nothing.
         served(&mut server, Time::from_ms(2), &attacker);
         assert_eq!(server.clients(), 64);
         let probes = sent(&mut server, Time::from_ms(990));
@@ -238,7 +238,7 @@ fn an_honest_session_lasts_although_each_of_its_cookies_does_not() {
     let client = address(1, 1_000);
     let mut own = cookie(&mut server, Time::ZERO, client, 7);
     let mut probes = 0;
-    // Renewal every 2 s; every other one is lost, or its answer.
+    // The client renews every 2 s; every second request or its answer is lost.
     for round in 0..150_u64 {
         let now = Time::from_s(2 * round);
         if round % 2 == 0

@@ -123,7 +123,7 @@ fn losses_both_ways_are_survived() {
     world.run(Duration::from_secs(120), EVERY, 300_000).unwrap();
     let counts = *world.client.estimator().counts();
     assert!(counts.missing > 100 && counts.probes > 700, "{counts:?}");
-    // Lost bytes are missing in the rate: the estimate covers what arrives.
+    // The estimate covers arriving bytes only, so lost bytes are missing in it.
     let mean_bps = world.client.estimator().summary().mean_bps().unwrap();
     assert!((mean_bps / 3.2e6 - 1.0).abs() < 0.05, "{mean_bps}");
 }

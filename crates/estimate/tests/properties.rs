@@ -177,7 +177,7 @@ proptest! {
     ) {
         let interval = Duration::from_millis(interval_ms);
         let arrivals = queued(rate_bps, &bursts, interval, 25_000 / interval_ms);
-        // `gap` is for holes in the trace, which has none.
+        // The trace has no holes, so `gap` is too long to matter.
         let config = Config::new(interval).with_threshold(interval).with_gap(Duration::from_secs(60));
         let (_, periods) = estimated(config, &arrivals);
         for period in periods {

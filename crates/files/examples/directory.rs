@@ -1,4 +1,4 @@
-//! Sends a directory over a session, and receives it.
+//! Example that sends a directory over a session and receives it in the same process.
 //!
 //! ```text
 //! cargo run -p dfcp-files --example directory -- FROM TO     both in one process, over loopback
@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies the directory `from` to one of the same name in `to`.
+/// Copies the directory `from` into the directory `to`, under the same name.
 pub(crate) async fn copy(from: &Path, to: &Path) -> anyhow::Result<Report> {
     let key = dfcp::generate_key()?;
     let client = Config::client(key.public());

@@ -1,4 +1,5 @@
-//! Receiver's processing of each frame: the state between frames, and the answers. Blocking file work, no network.
+//! Receiver's state machine: processes each frame, keeps the state between frames, and produces the answers. It does
+//! blocking file work and no network I/O.
 
 mod allowance;
 mod bases;
@@ -40,9 +41,9 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 /// State machine that turns frames into files and verdicts.
 pub(crate) struct Assembler {
     target: Target,
-    /// Owner of this session's files; `None` if the sender cannot be recognised again.
+    /// Owner of this session's files; `None` if the sender has no key by which it could be recognised again.
     owner: Option<Owner>,
-    /// Names that the sender may store.
+    /// Names that this sender may store.
     scope: Arc<Scope>,
     /// Called when a worker thread has a result for [`Assembler::ready`].
     poke: Poke,
@@ -50,41 +51,41 @@ pub(crate) struct Assembler {
     stored: u32,
     failed: u32,
     allowance: Allowance,
-    /// State of each stream; the first stream's comes first.
+    /// State of each stream, by stream number.
     streams: Vec<Current>,
     tree: Tree,
     /// Number of directory frames so far.
     directories: u32,
-    /// Deletion state; `None` unless the sender lists its directories.
+    /// Deletion state; `None` unless the sender has requested deletion.
     deletions: Option<Deletions>,
     links: Links,
-    /// Every stream has ended, and the final summary has been sent.
+    /// True once every stream has ended and the final summary has been sent.
     is_finished: bool,
     bases: Bases,
-    /// Budget of reads of existing files.
+    /// Counts and limits the reads of existing files that the sender causes.
     readings: Readings,
     /// Directories closed since the last call of [`Assembler::take_closed_directories`].
     closed_directories: usize,
-    /// Number of entries, once the sender has sent it.
+    /// Number of entries, once announced by the sender.
     entries: Option<u32>,
-    /// Complete entries that wait to be flushed together, in the order of the verdicts.
+    /// Complete entries that wait for a common flush, in the order of their verdicts.
     batch: Vec<(Receipt, Unpublished)>,
     batch_bytes: u64,
-    /// Directories to be flushed before anything in them is confirmed.
+    /// Directories to be flushed before any entry in them is confirmed.
     changed: Changed,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
-    /// Names kept on purpose, with the reason.
+    /// Names kept on purpose instead of being deleted, with the reason.
     skips: Vec<(String, Skipped)>,
 }
 
-/// Data for the verdict on an entry, once it is stored.
+/// Data for the verdict on an entry that is about to be stored.
 #[derive(Debug)]
 struct Receipt {
     index: u32,
     name: RelativeName,
     kind: EntryKind,
-    /// Content of a file; `None` for a directory.
+    /// Content of a file; `None` for a directory or link.
     content: Option<Content>,
     confirmed: Confirmed,
 }
@@ -93,11 +94,11 @@ struct Receipt {
 #[derive(Debug, Clone, Copy)]
 struct Content {
     bytes: u64,
-    /// Hash of the content; `None` if it was not read.
+    /// BLAKE3 hash of the content; `None` if the content was not read.
     hash: Option<blake3::Hash>,
-    /// Bytes that an earlier session had stored.
+    /// Bytes that were already stored by an earlier session.
     resumed_bytes: u64,
-    /// Bytes copied from the version that the file replaces.
+    /// Bytes copied from the older version that the file replaces.
     copied_bytes: u64,
 }
 
@@ -108,7 +109,8 @@ impl Content {
 }
 
 impl Assembler {
-    /// Starts a session of `owner`, if known. `poke` is called from worker threads when [`Assembler::ready`] has work to do.
+    /// Starts a session of `owner`; `None` for an anonymous sender. Worker threads call `poke` when they have a result
+    /// for [`Assembler::ready`].
     pub(crate) fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
         let target = target.into();
         Self {
@@ -146,11 +148,12 @@ impl Assembler {
         self
     }
 
-    /// Processes the next frame of a stream: 0 is the first one, additional ones have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
-    /// an answer, not an error. Complete entries may wait for further ones until [`Assembler::publish`].
+    /// Processes the next frame of a stream: 0 is the first stream, additional ones have numbers up to
+    /// [`FILE_STREAMS_MAX`]. If a file fails, the failure is sent as an answer and no error is returned. Complete
+    /// entries may wait for others until [`Assembler::publish`].
     ///
     /// # Errors
-    /// Fails, and so ends the session, if the sender violates the protocol or the stored names cannot be flushed.
+    /// Fails if the sender violates the protocol or the stored names cannot be flushed. The session then ends.
     pub(crate) fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
         let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
         let is_first = stream == 0;
@@ -205,11 +208,11 @@ impl Assembler {
         self.publish_if_enough()
     }
 
-    /// Handles the end of every stream: sets the metadata of the remaining directories, confirms waiting entries, and sends the summary
-    /// unless links follow.
+    /// Called when every stream has ended. Sets the metadata of the remaining directories, confirms waiting entries,
+    /// and sends the summary unless links follow.
     ///
     /// # Errors
-    /// Fails if the sender's entry count is missing or wrong, or the stored names cannot be flushed.
+    /// Fails if the sender's entry count is missing or wrong, or if the stored names cannot be flushed.
     pub(crate) fn finish(&mut self) -> Result<(), TransferError> {
         let entries = self.entries.ok_or(TransferError::PeerClosed)?;
         let left = self.tree.finish(entries)?;
@@ -218,35 +221,35 @@ impl Assembler {
         if self.awaits_links() { self.publish() } else { self.close_account() }
     }
 
-    /// True if links or listings follow on the first stream.
+    /// Returns true if links or listings may follow on the first stream.
     pub(crate) fn awaits_more(&self) -> bool {
         self.awaits_links() || self.deletions.is_some()
     }
 
-    /// Handles the end of the first stream after links and listings.
+    /// Called when the first stream has ended after links and listings.
     ///
     /// # Errors
-    /// Fails if the stream ended early, or deletions cannot be flushed.
+    /// Fails if the stream ended early, or if deletions cannot be flushed.
     pub(crate) fn finish_first_stream(&mut self) -> Result<(), TransferError> {
         if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
     }
 
-    /// Answers since the last call, in order; the caller fills in the summary's progress.
+    /// Returns the answers since the last call, in order. The caller fills in the progress of a summary.
     pub(crate) fn take_answers(&mut self) -> Vec<ToSender> {
         std::mem::take(&mut self.answers)
     }
 
-    /// Outcomes of the entries answered since the last call.
+    /// Returns the outcomes of entries answered since the last call.
     pub(crate) fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Names kept on purpose since the last call, with the reason.
+    /// Returns the names kept on purpose since the last call, with the reason.
     pub(crate) fn take_skips(&mut self) -> Vec<(String, Skipped)> {
         std::mem::take(&mut self.skips)
     }
 
-    /// True if complete entries wait for confirmation.
+    /// Returns true if complete entries wait for their flush and confirmation.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.batch.is_empty()
     }
@@ -254,7 +257,7 @@ impl Assembler {
     /// Flushes complete entries to the disk and confirms them.
     ///
     /// # Errors
-    /// Fails, and so ends the session, if the stored names cannot be flushed.
+    /// Fails if the stored names cannot be flushed. The session then ends.
     pub(crate) fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
         self.leave_link_directory();
@@ -268,12 +271,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// Number of directories completed or refused since the last call.
+    /// Returns the number of directories completed or refused since the last call.
     pub(crate) fn take_closed_directories(&mut self) -> usize {
         std::mem::take(&mut self.closed_directories)
     }
 
-    /// Numbers of entries stored and not stored so far.
+    /// Returns the numbers of entries stored and of entries failed so far.
     pub(crate) fn totals(&self) -> (u32, u32) {
         (self.stored, self.failed)
     }
@@ -327,22 +330,22 @@ impl Assembler {
         })
     }
 
-    /// Flag that ends the session's worker threads when set.
+    /// Returns the flag that ends the session's worker threads when set.
     pub(crate) fn over(&self) -> Over {
         self.readings.over().clone()
     }
 
-    /// Counter of older versions being read by threads, which the sender must wait for.
+    /// Returns the counter of threads that are reading older versions. The session must wait for them.
     pub(crate) fn cutting(&self) -> Alive {
         self.bases.cutting()
     }
 
-    /// Validated name of an entry that the sender may store.
+    /// Returns the validated name of an entry, if the sender may store it.
     fn name(&self, entry: &Entry) -> Result<RelativeName, Failure> {
         self.scope.admit(parse(entry)?)
     }
 
-    /// Checks that a file may start here: its ordinal is new, and its directories have arrived.
+    /// Checks that a file may start here: its ordinal is new, and the directory frames that precede it have arrived.
     fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
         let index = entry.index;
         if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
@@ -359,7 +362,7 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = self.name(entry)?;
-        // The permission was checked when the resumed file first began.
+        // A resumed file was checked when it was first started.
         if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
             return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
         }
@@ -376,12 +379,13 @@ impl Assembler {
             };
         }
         match self.target.begin(self.owner.as_ref(), &name, entry, beginning, &mut self.changed) {
-            // Reserve only now: a compared file takes nothing from the allowance, and one that fails to begin returns nothing.
+            // Reserve only after the file was started: a file that is only compared needs no reservation, and one that
+            // fails to start would have to return it.
             Ok((slot, resumed)) => {
                 let file = Receiving { index: entry.index, name };
                 let begun = self.begin_storing(stream, (&file.name, entry), resumed);
                 let (reserved, prefix) = begun.inspect_err(|_| {
-                    // The partial file of an earlier session survives this failure.
+                    // The partial file of an earlier session is kept for another attempt.
                     if beginning != Beginning::New
                         && let Some(staged) = slot.lock().take()
                     {
@@ -391,7 +395,7 @@ impl Assembler {
                 let entry = entry.clone();
                 Ok(Current::Storing(Box::new(Storing { file, entry, slot, reserved, prefix, basis, copied_bytes: 0 })))
             }
-            // Only a whole file can be compared.
+            // A resumed file cannot be compared, since its beginning is not sent.
             Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
                 let existing = self.target.existing(self.owner.as_ref(), &name, entry, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
@@ -407,7 +411,7 @@ impl Assembler {
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
-    /// Queues a complete file for a common flush.
+    /// Queues a complete file for a flush together with others.
     fn await_disk(&mut self, receipt: Receipt, file: Unpublished) -> Result<(), TransferError> {
         let index = receipt.index;
         self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
@@ -415,7 +419,8 @@ impl Assembler {
         self.settle(index)
     }
 
-    /// Settles an entry that needs nothing more from the sender, then the directories that it completed.
+    /// Settles an entry for which the sender need send nothing more. Then settles the directories that are complete by
+    /// that.
     fn settle(&mut self, index: u32) -> Result<(), TransferError> {
         let complete = self.tree.settle(index)?;
         self.leave_directories(complete);
@@ -431,7 +436,7 @@ impl Assembler {
         }
     }
 
-    /// True if a stream is in the middle of this file.
+    /// Returns true if a stream has begun this file and not yet ended it.
     fn is_under_way(&self, index: u32) -> bool {
         self.streams.iter().any(|current| current.index() == Some(index))
     }
@@ -484,7 +489,7 @@ fn parse(entry: &Entry) -> Result<RelativeName, Failure> {
         .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))
 }
 
-/// Unvalidated name of an entry, escaped for a message.
+/// Returns the unvalidated name of an entry, escaped for a message.
 fn shown(entry: &Entry) -> String {
     printable_bytes(&entry.name)
 }

@@ -1,7 +1,8 @@
-//! Older versions of files, and content-defined chunking for deltas.
+//! Content-defined chunking of files, for deltas against older versions.
 //!
-//! Both sides cut their versions by content (FastCDC), so an insertion or removal moves no later cut. A chunk of the new version that the
-//! old one contains is copied at the receiver instead of being sent. This is only an optimisation: the file's hash decides.
+//! Both sides cut their version of a file by its content (FastCDC), so an insertion or removal does not move later
+//! cuts. If the old version contains a chunk of the new version, the receiver copies the chunk instead of receiving it.
+//! Chunk hashes only save traffic: the final hash over the whole file decides.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,82 +15,83 @@ use fastcdc::v2020::StreamCDC;
 
 use crate::limits::{BASIS_CHUNK_BYTES, BASIS_CHUNKS_MAX};
 
-/// Chunking parameters, given by the mean length.
+/// Chunking parameters, derived from the mean chunk length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
     average_bytes: u32,
 }
 
 impl Cut {
-    /// Parameters for an older version of `len` bytes: short chunks, but a limited number.
+    /// Returns the parameters for an older version of `len` bytes: chunks as short as the limit on their number
+    /// permits.
     pub(crate) fn of(len: u64) -> Self {
         let wanted = len.div_ceil(BASIS_CHUNKS_MAX as u64 / 2).max(u64::from(*BASIS_CHUNK_BYTES.start()));
         let average_bytes = u32::try_from(wanted.next_power_of_two()).unwrap_or(u32::MAX);
         Self { average_bytes: average_bytes.min(*BASIS_CHUNK_BYTES.end()) }
     }
 
-    /// Validates the receiver's mean length.
+    /// Checks the mean chunk length that the receiver has sent.
     ///
     /// # Errors
-    /// Fails for a value that this program never uses.
+    /// Fails for a value that [`Cut::of`] never returns.
     pub(crate) fn from_peer(average_bytes: u32) -> Result<Self, ProtocolError> {
         let is_possible = average_bytes.is_power_of_two() && BASIS_CHUNK_BYTES.contains(&average_bytes);
         if is_possible { Ok(Self { average_bytes }) } else { Err(ProtocolError::Malformed { frame: "basis" }) }
     }
 
-    /// Mean chunk length, bytes.
+    /// Returns the mean chunk length, bytes.
     pub(crate) fn average_bytes(self) -> u32 {
         self.average_bytes
     }
 
-    /// Minimum chunk length, bytes; only the last chunk may be shorter.
+    /// Returns the minimum chunk length, bytes. Only the last chunk may be shorter.
     pub(crate) fn least_bytes(self) -> usize {
         self.average_bytes as usize / 4
     }
 
-    /// Iterator over the chunks of a reader.
+    /// Returns an iterator over the chunks of a reader.
     pub(crate) fn chunks<R: Read>(self, content: R) -> StreamCDC<R> {
         let average = self.average_bytes as usize;
         StreamCDC::new(content, self.least_bytes(), average, average * 4)
     }
 }
 
-/// Hash that names a chunk.
+/// Returns the length of a chunk, and the hash by which both sides name it.
 pub(crate) fn name(chunk: &[u8]) -> ChunkName {
     let mut hash = [0; CHUNK_HASH_BYTES];
     blake3::Hasher::new().update(chunk).finalize_xof().fill(&mut hash);
     ChunkName { hash, len: u32::try_from(chunk.len()).unwrap_or(u32::MAX) }
 }
 
-/// Receiver's chunks of the older version, as far as the sender knows them.
+/// Chunks of the receiver's older version, as reported to the sender.
 #[derive(Debug)]
 pub(crate) struct Known {
     cut: Cut,
     places: BTreeMap<[u8; CHUNK_HASH_BYTES], (u64, u32)>,
-    /// End of the last chunk.
+    /// Offset of the end of the last chunk, bytes.
     end: u64,
     count: usize,
     _counted: Counted,
 }
 
-/// Counter of the older versions in use, shared by all clones.
+/// Counter of older versions in use. Clones share the counter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
-    /// Current count.
+    /// Returns the current count.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Increments the count until the returned value is dropped.
+    /// Increments the count until the returned guard is dropped.
     pub(crate) fn begin(&self) -> Counted {
         self.0.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(&self.0))
     }
 }
 
-/// Counted use of an older version.
+/// Guard that decrements the count when dropped.
 #[derive(Debug)]
 pub(crate) struct Counted(Arc<AtomicUsize>);
 
@@ -100,20 +102,20 @@ impl Drop for Counted {
 }
 
 impl Known {
-    /// Starts without chunks.
+    /// Creates the table without chunks.
     pub(crate) fn new(cut: Cut, alive: &Alive) -> Self {
         Self { cut, places: BTreeMap::new(), end: 0, count: 0, _counted: alive.begin() }
     }
 
-    /// Chunking parameters.
+    /// Returns the chunking parameters.
     pub(crate) fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Adds the next chunks.
+    /// Adds the next chunks, in the order of the older version.
     ///
     /// # Errors
-    /// Fails if there are too many chunks, or one is too long.
+    /// Fails if there are too many chunks, or if a chunk is empty or too long.
     pub(crate) fn add(&mut self, chunks: &[ChunkName]) -> Result<(), ProtocolError> {
         self.count += chunks.len();
         for ChunkName { hash, len } in chunks {
@@ -126,7 +128,7 @@ impl Known {
         Ok(())
     }
 
-    /// Position and length of this chunk in the older version, bytes.
+    /// Returns position and length, bytes, of an equal chunk in the older version.
     pub(crate) fn find(&self, chunk: &[u8]) -> Option<(u64, u32)> {
         let ChunkName { hash, len } = name(chunk);
         self.places.get(&hash).copied().filter(|(_, known)| *known == len)
@@ -170,7 +172,7 @@ mod tests {
         assert!(sent < 8 * known.cut().average_bytes() as usize, "{sent}");
     }
 
-    /// Two programs with different cuts would share no chunk.
+    /// Programs with different cuts would find no common chunks, so the exact cuts are tested.
     #[test]
     fn the_cuts_are_those_of_every_other_program() {
         let lens: Vec<_> = Cut::of(0).chunks(&content(1 << 18)[..]).map(|chunk| chunk.unwrap().length).collect();

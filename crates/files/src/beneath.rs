@@ -1,9 +1,10 @@
-//! File access below a directory by an open descriptor: no symbolic link is followed and nothing outside is reached, even if other users
-//! rename or replace files concurrently.
+//! File access below an open directory: no symbolic link is followed and nothing outside is reached, even if other
+//! users rename or replace files concurrently.
 //!
-//! The system resolves a path anew at every call, so a check is void at the next call. A descriptor stays with the opened directory. On
-//! Linux one call of `openat2` resolves a relative path and refuses every link; elsewhere, and before Linux 5.6, each component is opened
-//! with `O_NOFOLLOW`. Systems without directory descriptors use paths (`portable.rs`), without these guarantees.
+//! The system resolves a path anew at every call, so an earlier check of the path proves nothing. A descriptor, in
+//! contrast, always refers to the directory that was opened. On Linux, one call of `openat2` resolves a relative path
+//! and refuses every link. On other systems, and before Linux 5.6, each component is opened with `O_NOFOLLOW`. Systems
+//! without directory descriptors use paths (`portable.rs`), without these guarantees.
 
 #[cfg(any(not(unix), test))]
 #[cfg_attr(unix, expect(dead_code, reason = "what other systems use; tests compare it with this one"))]
@@ -33,7 +34,8 @@ pub(crate) enum Resolution {
     Stepwise,
 }
 
-/// Device and inode, which identify a file under any name. All are equal on systems without such numbers.
+/// Device and inode number, which identify a file under any name. On systems without them, all files have the same
+/// identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     device: u64,
@@ -56,17 +58,17 @@ pub(crate) enum Kind {
 /// Metadata of a file or directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
-    /// Its kind.
+    /// Kind of the file.
     pub kind: Kind,
-    /// The numbers that identify it.
+    /// Device and inode number.
     pub identity: Identity,
-    /// Its permission bits, `0o7777` at the most.
+    /// Permission bits, at most `0o7777`.
     pub mode: u32,
     /// Number of hard links; 1 if unknown.
     pub names: u64,
-    /// Length of its content, bytes.
+    /// Length of the content, bytes.
     pub len: u64,
-    /// Allocated disk space, bytes: less than `len` if the file has holes.
+    /// Allocated disk space, bytes. Smaller than `len` if the file has holes.
     pub allocated_bytes: u64,
     /// Modification time, seconds since 1970.
     pub mtime_s: i64,
@@ -77,18 +79,18 @@ pub(crate) struct Status {
 }
 
 impl Identity {
-    /// File system of the file.
+    /// Returns the device number of the file system that holds the file.
     pub(crate) fn device(self) -> u64 {
         self.device
     }
 
-    /// Identity of no existing file.
+    /// Returns an identity that no existing file has.
     #[cfg(test)]
     pub(crate) fn numbered(inode: u64) -> Self {
         Self { device: 0, inode }
     }
 
-    /// Device and inode as bytes, for hashing.
+    /// Returns device and inode number as bytes, for hashing.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.device) << 64 | u128::from(self.inode)).to_be_bytes()
     }

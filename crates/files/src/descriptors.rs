@@ -1,6 +1,6 @@
-//! Limit of open files of this process.
+//! Limit on the number of open files of this process.
 
-/// Raises the limit to the maximum permitted: the usual soft limit serves programs that use `select`.
+/// Raises the limit to the maximum permitted. The usual low soft limit is meant for programs that use `select`.
 #[cfg(unix)]
 pub fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,14 +17,14 @@ pub fn raise_limit() {
 #[cfg(not(unix))]
 pub fn raise_limit() {}
 
-/// Current limit.
+/// Returns the current limit.
 #[cfg(unix)]
 pub(crate) fn allowed() -> usize {
     let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX)
 }
 
-/// Returns no effective limit.
+/// Returns the maximum: this system has no such limit.
 #[cfg(not(unix))]
 pub(crate) fn allowed() -> usize {
     usize::MAX

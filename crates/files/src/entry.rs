@@ -1,4 +1,4 @@
-//! Entries of a transfer, and their outcomes.
+//! Entries of a transfer (files, directories and links) and their outcomes.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub enum EntryKind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, or a further name of a file.
+    /// A symbolic link, or an additional hard link of a file.
     Link,
 }
 
@@ -20,22 +20,22 @@ pub enum EntryKind {
 pub struct EntryOutcome {
     /// Name of the entry, escaped for a terminal.
     pub name: String,
-    /// Its kind.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// True if a file of the same content existed, so that nothing was written.
+    /// True if a file with the same content existed and nothing was written.
     pub is_unchanged: bool,
-    /// True if the entry was deleted (in a dry run: would be), because the sender does not have it.
+    /// True if the entry was deleted because the sender does not have it. In a dry run, true if it would be deleted.
     pub is_deleted: bool,
-    /// True in a dry run, if the entry would be sent.
+    /// True if the entry would be sent; only in a dry run.
     pub is_wanted: bool,
-    /// Bytes of content; 0 for a failed entry.
+    /// Length of the content, bytes; 0 for a failed entry.
     pub bytes: u64,
-    /// Bytes that an earlier session had stored.
+    /// Bytes that were already stored by an earlier session.
     pub resumed_bytes: u64,
-    /// Bytes copied from the replaced version.
+    /// Bytes copied from the older version that the file replaced.
     pub copied_bytes: u64,
-    /// BLAKE3 of the content of a file, unless it failed.
+    /// BLAKE3 hash of a file's content; `None` for other entries and failed files.
     pub hash: Option<blake3::Hash>,
-    /// Reason why the entry was not stored.
+    /// Sentence why the entry was not stored; `None` on success.
     pub failure: Option<String>,
 }

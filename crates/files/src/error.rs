@@ -1,4 +1,4 @@
-//! Reasons why a whole transfer fails. For single files see [`dfcp_framing::error::Failure`].
+//! Errors that end a whole transfer. For failures of single files, see [`dfcp_framing::error::Failure`].
 
 use std::io;
 
@@ -8,16 +8,16 @@ use dfcp_framing::printable;
 
 use crate::reading::ReadError;
 
-/// Reason why a whole transfer failed.
+/// Error that ended a whole transfer.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The connection broke. The message includes the cause, so `source` is empty.
+    /// The connection broke. The message includes the cause, so `source` returns `None`.
     #[error("{}", lost(.0))]
     Connection(io::Error),
     /// The peer closed the connection early.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
     PeerClosed,
-    /// The other side aborted: its program was interrupted or has failed.
+    /// The other side aborted, because its program was interrupted or failed.
     #[error("the other side was interrupted; see its messages, and send again: it goes on where it was")]
     Interrupted,
     /// The peer reset one stream without closing the connection.
@@ -26,7 +26,7 @@ pub enum TransferError {
     /// The peer keeps the connection alive but sends nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
     Silent {
-        /// Silence limit, s.
+        /// Time without a frame after which the session ended, s.
         seconds: u64,
     },
     /// Both sides are senders.
@@ -38,16 +38,16 @@ pub enum TransferError {
     /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The session was displaced by a newer one of its peer.
+    /// A newer session of the same peer has replaced this one.
     #[error("the same peer has connected again, so this silent connection is given up")]
     Displaced,
-    /// This sender was cancelled ([`Canceller`](crate::Canceller)).
+    /// Sending was cancelled on this side by a [`Canceller`](crate::Canceller).
     #[error("sending was cancelled before everything had arrived; send again: it goes on where it was")]
     Cancelled,
     /// This receiver was stopped.
     #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
     Stopped,
-    /// The receiver ended the session.
+    /// The receiver ended the session and gave a reason.
     #[error("the peer ended the session: {}", printable(&.0.sentence))]
     Refused(Failure),
     /// The receiver does not permit deletion.
@@ -61,26 +61,27 @@ pub enum TransferError {
     /// This receiver could not flush stored files.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
     Flush(io::Error),
-    /// This receiver could not log stored files.
+    /// This receiver could not write its audit log.
     #[error(
         "the receiver cannot write its audit log, and confirms nothing that is not in it; tell its owner, and send again"
     )]
     NotRecorded,
-    /// The system has no random numbers.
+    /// The system provides no random numbers.
     #[error("this machine gives no random numbers ({0}), without which deletion is unsafe")]
     Random(io::Error),
-    /// This sender could not log sent files.
+    /// This sender could not write its audit log.
     #[error("the audit log cannot be written, and nothing more is sent that is not in it; mend it, and start again")]
     SentNotRecorded,
-    /// A thread of this program ended without a result.
+    /// A disk thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,
 }
 
 impl TransferError {
-    /// True if another session may continue the transfer: the path or the other program was lost, and this side did not end it itself.
-    /// Users of other programs report two faults: endless retries after a full disk or a refused key, and temporary errors in an unusual
-    /// form taken for permanent. So all errors are listed, and an unknown one is not retried.
+    /// Returns true if another session may continue the transfer. This is so if the path or the other program was lost,
+    /// and this side did not end the transfer itself. Two faults reported for similar programs are avoided by listing
+    /// every error: endless retries after a full disk or a refused key, and giving up after a temporary error in an
+    /// unusual form. An unknown error is not retried.
     #[must_use]
     pub fn may_be_resumed(&self) -> bool {
         match self {
@@ -104,21 +105,21 @@ impl TransferError {
         }
     }
 
-    /// Rewords an error for a sender whose peer wanted the other direction.
+    /// Rewords the error of a wrong direction for a sender: the peer sends, too.
     #[must_use]
     pub fn at_sender(self) -> Self {
         if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothSend } else { self }
     }
 
-    /// Rewords an error for a receiver whose peer wanted the other direction.
+    /// Rewords the error of a wrong direction for a receiver: the peer receives, too.
     pub(super) fn at_receiver(self) -> Self {
         if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothReceive } else { self }
     }
 
-    /// Converts the error of an additional stream: the stream's own, or the connection's.
+    /// Converts an I/O error of an additional stream, which may have broken alone or with the connection.
     pub(super) fn of_stream(error: io::Error) -> Self {
         match StreamError::of(&error) {
-            // Code 0 is that of a dropped stream, as at the end of a program.
+            // A stream dropped by the other program, for example at its end, is reset with code 0.
             Some(StreamError::Reset { code: 0 } | StreamError::Stopped { code: 0 }) => Self::Interrupted,
             Some(_) => Self::Stream(error),
             None => Self::Connection(error),
@@ -141,11 +142,11 @@ fn is_transient_io(error: &io::Error) -> bool {
     if let Some(why) = cause.and_then(|cause| cause.downcast_ref::<ConnectionError>()) {
         return is_transient_connection(why);
     }
-    // The end of the stream, about which the connection knows more, or a socket error.
+    // Either the stream has ended, which is retried, or the socket failed, which is usually temporary.
     StreamError::of(error).is_some() || cause.is_none()
 }
 
-/// True if another connection to the same peer may succeed.
+/// Returns true if another connection to the same peer may succeed.
 #[must_use]
 pub fn is_transient_connection(error: &ConnectionError) -> bool {
     match error {
@@ -156,18 +157,18 @@ pub fn is_transient_connection(error: &ConnectionError) -> bool {
         | ConnectionError::EndedByPeer { .. }
         | ConnectionError::TimedOut
         | ConnectionError::CloseTimeout
-        // Another connection has new keys and packet numbers.
+        // A new connection has new keys and packet numbers.
         | ConnectionError::ForgeryLimit
         | ConnectionError::StreamTooLong => true,
-        // Another host answers, or the other side refuses this one.
+        // Another host answers, or the other side refuses this host.
         ConnectionError::UnexpectedKey(_)
         | ConnectionError::PinnedKeyRefused
         | ConnectionError::NotAdmitted
         | ConnectionError::Incompatible
         | ConnectionError::PeerMisbehaved(_)
-        // The path must be changed first.
+        // The path itself must be changed first.
         | ConnectionError::PathTooNarrow
-        // The fault is on this side.
+        // The cause lies on this side.
         | ConnectionError::CipherFailed
         | ConnectionError::CannotEncode(_)
         | ConnectionError::CannotCode
@@ -176,7 +177,8 @@ pub fn is_transient_connection(error: &ConnectionError) -> bool {
     }
 }
 
-/// Text for a lost connection. A peer that resets it is reachable: its program has ended or failed, and the path works.
+/// Returns the message for a lost connection. After a reset, the path evidently works, so the message blames the peer's
+/// program.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
     if matches!(cause, Some(ConnectionError::PeerLostSession)) {

@@ -9,20 +9,21 @@ use crate::observer::Observer;
 use crate::skipped::Skipped;
 use crate::snapshot::Snapshot;
 
-/// Event of a transfer.
+/// Event of a transfer, delivered by [`Transfer`](crate::Transfer).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// An entry was stored and verified at the receiver, failed, or was already there.
+    /// An entry has its outcome: it was stored and verified, was already there, or failed.
     Entry(EntryOutcome),
-    /// A sender skipped an entry or sends it in another form; or a receiver kept it.
+    /// A sender has skipped an entry or sends it in another form, or a receiver has kept an entry instead of deleting
+    /// it.
     Skipped {
         /// Path of the entry, escaped for a terminal.
         name: String,
-        /// Reason for skipping the entry.
+        /// Reason.
         what: Skipped,
     },
-    /// The session ended before the verdict on a completely sent file. The next session gets it.
+    /// A file was sent completely, but the session ended before its verdict. The next session receives the verdict.
     Unanswered {
         /// Name of the file, escaped for a terminal.
         name: String,
@@ -31,15 +32,15 @@ pub enum Event {
     Progress(Box<Snapshot>),
 }
 
-/// Observer that emits events, after passing them to another observer.
+/// Observer that emits each call as an event, after passing it to another observer.
 pub(crate) struct Events {
     events: mpsc::UnboundedSender<Event>,
     first: Option<Arc<dyn Observer>>,
 }
 
 impl Events {
-    /// Creates the observer and the receiver of its events. A session produces few events between two polls, except for a sender's tree
-    /// search, which runs ahead.
+    /// Creates the observer and the receiving end of its events. The channel is unbounded: between two polls, a session
+    /// produces few events, except for the walk of the sender's file tree, which runs ahead.
     pub(crate) fn new(first: Option<Arc<dyn Observer>>) -> (Arc<Self>, mpsc::UnboundedReceiver<Event>) {
         let (events, out) = mpsc::unbounded_channel();
         (Arc::new(Self { events, first }), out)
@@ -47,7 +48,7 @@ impl Events {
 
     fn send(&self, event: impl FnOnce() -> Event) {
         if !self.events.is_closed() {
-            // A dropped receiver needs no events.
+            // An error means that the receiving end was dropped and needs no events.
             let _ = self.events.send(event());
         }
     }

@@ -1,6 +1,7 @@
-//! Exclusion patterns in rsync's syntax; with `--delete` they also protect files at the receiver.
+//! Exclude patterns in the syntax of rsync. With `--delete`, they also protect files at the receiver.
 //!
-//! A receiver matches patterns from its peer. Lengths bound their memory and matching cost (`automaton.rs`).
+//! A receiver matches patterns that come from its peer. Limits on their length bound memory and matching time
+//! (`automaton.rs`).
 
 mod automaton;
 
@@ -12,11 +13,11 @@ use crate::limits::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
 
 use self::automaton::Automaton;
 
-/// Patterns of a command or a session.
+/// Exclude patterns of a command or a session.
 #[derive(Debug, Default)]
 pub struct Exclude {
     patterns: Vec<Pattern>,
-    /// Total length of the patterns' texts.
+    /// Total length of the patterns' texts, bytes.
     bytes: usize,
 }
 
@@ -24,34 +25,36 @@ pub struct Exclude {
 struct Pattern {
     text: Vec<u8>,
     automaton: Automaton,
-    /// A pattern without slashes and `**` applies to last components.
+    /// True for a pattern without `/` and `**`, which is compared with the last component of a name.
     is_last_component: bool,
     is_for_directories: bool,
-    /// The pattern ends in `***`: a directory matches with a slash appended, so `t/***` covers `t` and its content.
+    /// True for a pattern that ends in `***`. A slash is then appended to the names of directories, so `t/***` covers
+    /// `t` and its content.
     is_with_contents: bool,
 }
 
-/// Step of a pattern.
+/// Step of a parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Byte(u8),
-    /// One byte except a slash: within these ranges, or outside them.
+    /// One byte except `/`, within these ranges (or outside them, if negated).
     Class {
         is_negated: bool,
         ranges: Vec<(u8, u8)>,
     },
-    /// Any bytes except slashes.
+    /// Any number of bytes except `/`.
     Star,
-    /// Any bytes.
+    /// Any number of bytes.
     DoubleStar,
-    /// Nothing, or directories with their slash; [`Step::Inside`] matches the text between.
+    /// Start of `**/`: either skips the following [`Step::Inside`], so that `**/` matches nothing, or continues with
+    /// it.
     Directories,
-    /// Any bytes that end in a slash; always follows [`Step::Directories`].
+    /// Any bytes up to and including a slash; always follows [`Step::Directories`].
     Inside,
 }
 
 impl Step {
-    /// True if the step can end with this byte.
+    /// Returns true if this byte completes the step.
     fn ends_with(&self, byte: u8) -> bool {
         let is_slash = byte == b'/';
         match self {
@@ -65,7 +68,7 @@ impl Step {
         }
     }
 
-    /// True if the step can continue with this byte.
+    /// Returns true if the step can consume this byte and continue.
     fn goes_on_with(&self, byte: u8) -> bool {
         match self {
             Self::Star => byte != b'/',
@@ -76,12 +79,14 @@ impl Step {
 }
 
 impl Exclude {
-    /// Parses patterns: `*` and `?` match anything except slashes, `**` also slashes, `[..]` one of several bytes. A trailing slash
-    /// restricts a pattern to directories; a trailing `/***` covers a directory and its content. A leading slash anchors it to whole names
-    /// as stored at the receiver; without another slash or `**` it matches last components; otherwise the ends of names.
+    /// Parses patterns. `*` and `?` match anything except `/`, `**` matches `/` as well, and `[..]` matches one of
+    /// several bytes. A trailing slash restricts a pattern to directories; a trailing `/***` covers a directory and its
+    /// content. A pattern with a leading slash is compared with whole names, as stored at the receiver. A pattern
+    /// without another slash and without `**` is compared with the last component of names. Any other pattern is
+    /// compared with the end of names, from any component on.
     ///
     /// # Errors
-    /// Returns a sentence about the first pattern that is invalid or exceeds the limits.
+    /// Returns a sentence about the first pattern that is invalid or exceeds a limit.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
         let mut all = Self::default();
         for text in patterns {
@@ -103,12 +108,12 @@ impl Exclude {
         Ok(())
     }
 
-    /// Original texts of the patterns.
+    /// Returns the original texts of the patterns.
     pub fn texts(&self) -> Vec<Vec<u8>> {
         self.patterns.iter().map(|pattern| pattern.text.clone()).collect()
     }
 
-    /// True if this file or directory is excluded, with its content.
+    /// Returns true if this file or directory is excluded. The content of an excluded directory is excluded with it.
     pub fn matches(&self, name: &Path, is_directory: bool) -> bool {
         let (whole, last) = (name.as_os_str(), name.file_name().unwrap_or_default());
         self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
@@ -179,7 +184,7 @@ fn parse_steps(mut rest: &[u8], steps: &mut Vec<Step>) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses a class after its `[`, to its end.
+/// Parses a class, from the byte after `[` to its `]`.
 fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     let unclosed = || "it is no pattern: a [ has no ]".to_owned();
     let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
@@ -197,7 +202,7 @@ fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
         Ok(*escaped)
     };
     let mut ranges = Vec::new();
-    // A leading ] is literal.
+    // A `]` right after the opening is a literal byte.
     while ranges.is_empty() || rest.first() != Some(&b']') {
         let low = next(rest)?;
         let is_range = rest.first() == Some(&b'-') && rest.get(1).is_some_and(|end| *end != b']');
@@ -216,7 +221,7 @@ fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     Ok(Step::Class { is_negated, ranges })
 }
 
-/// Adjacent `**/` steps are equivalent to one.
+/// Appends the steps of `**/`. Adjacent `**/` are equivalent to a single one.
 fn add_directories(steps: &mut Vec<Step>) {
     if steps.last() != Some(&Step::Inside) {
         steps.extend([Step::Directories, Step::Inside]);
@@ -277,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A peer's patterns are compared with every name that it would delete.
+    /// The limits matter because a peer's patterns are compared with every name that it would delete.
     #[test]
     fn patterns_are_bounded_in_number_and_in_bytes() {
         assert!(Exclude::new(&vec!["x".to_owned(); PATTERNS_MAX]).is_ok());

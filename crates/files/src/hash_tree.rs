@@ -1,8 +1,8 @@
-//! BLAKE3 of a file whose parts are hashed in any order.
+//! BLAKE3 hash of a file whose parts are hashed in any order.
 //!
-//! BLAKE3 is a tree over chunks of 1024 bytes. A part that is a whole subtree has its own *chaining value*, and the file's hash follows
-//! from those of its parts. So a partial file is hashed in parallel with the rest, and differences are located without sending either
-//! version.
+//! BLAKE3 is a tree over chunks of 1024 bytes. A part that is a whole subtree has a *chaining value* of its own, and
+//! the file's hash follows from the chaining values of its parts. Thus the stored beginning of a file can be hashed
+//! while the rest arrives, and differences are located without sending either version.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_ro
 
 use crate::limits::{PARTS_MAX, SPAN_BYTES_MIN};
 
-/// Granularity of resumption, bytes: half a second at 1 Mbit/s.
+/// Granularity of resumption, bytes. 64 KiB take half a second at 1 Mbit/s.
 pub(crate) const LEAF_BYTES: u64 = 64 * 1024;
 
-/// Chaining value of a part.
+/// BLAKE3 chaining value of a part.
 pub(crate) type ChainingValue = [u8; 32];
 
 /// Division of a file into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     len: u64,
-    /// Level of the largest parts, which have 2^level leaves.
+    /// Level of the largest parts; a part of level n has 2ⁿ leaves.
     level_max: u32,
 }
 
-/// Part of a file: one subtree.
+/// Part of a file that forms one subtree of the BLAKE3 tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Offset of its first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// Offset past its last byte.
+    /// Offset after the last byte.
     pub end: u64,
-    /// Level of the part: 2^level leaves, or fewer at the end of the file.
+    /// Level of the subtree: the part has 2^level leaves, or fewer at the end of the file.
     level: u32,
 }
 
 impl Part {
-    /// Length in bytes.
+    /// Returns the length, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Hasher for the part's content.
+    /// Returns a hasher for the part's content.
     pub(crate) fn hasher(&self) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher.set_input_offset(self.start);
@@ -50,40 +50,43 @@ impl Part {
 }
 
 impl Shape {
-    /// Shape of a file of `len` bytes; `None` if it is too short to have parts.
+    /// Returns the division of a file of `len` bytes; `None` if the file is too short to have parts.
     pub(crate) fn of(len: u64) -> Option<Self> {
         let leaves = len.div_ceil(LEAF_BYTES);
         if leaves < 2 {
             return None;
         }
-        // The root is no part: its left child is the largest proper power of two of leaves.
+        // No part may be the root, so the largest possible part is the root's left child, whose number of leaves is a
+        // power of two.
         let root_level = (leaves - 1).ilog2();
         let span = len.div_ceil(PARTS_MAX).max(SPAN_BYTES_MIN).div_ceil(LEAF_BYTES).next_power_of_two();
         Some(Self { len, level_max: span.ilog2().min(root_level) })
     }
 
-    /// Length of the file, bytes.
+    /// Returns the length of the file, bytes.
     pub(crate) fn file_bytes(self) -> u64 {
         self.len
     }
 
-    /// Number of parts of the largest size; the last one may be shorter.
+    /// Returns the number of parts of the largest size, counting the last one even if it is shorter.
     pub(crate) fn spans(self) -> usize {
         usize::try_from(self.len.div_ceil(self.span_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// Length of the largest parts, bytes.
+    /// Returns the length of the largest parts, bytes.
     pub(crate) fn span_bytes(self) -> u64 {
         LEAF_BYTES << self.level_max
     }
 
-    /// Last possible start of a part at or before `position`: the usable length of a beginning.
+    /// Returns the last leaf boundary at or before `position`, from which a file with `position` stored bytes can be
+    /// resumed.
     pub(crate) fn floor(self, position: u64) -> u64 {
-        // At the end nothing would be left to resume: the last leaf is sent again.
+        // For a complete beginning, the last leaf is sent again, so that some content remains to be sent.
         position.min(self.len - 1) / LEAF_BYTES * LEAF_BYTES
     }
 
-    /// Parts that cover `start` to `end`, in order. Both are multiples of [`LEAF_BYTES`], or `end` is the file's.
+    /// Returns the parts that cover the bytes from `start` to `end`, in order. Both must be multiples of
+    /// [`LEAF_BYTES`]; `end` may also be the end of the file.
     pub(crate) fn parts(self, start: u64, end: u64) -> impl Iterator<Item = Part> {
         let mut next = start;
         std::iter::from_fn(move || {
@@ -106,19 +109,20 @@ impl Shape {
 #[derive(Debug)]
 pub(crate) struct HashTree {
     shape: Shape,
-    /// Subtrees whose sibling is missing, by first byte.
+    /// Subtrees whose sibling is not known yet: level and chaining value, by offset of the first byte.
     nodes: BTreeMap<u64, (u32, ChainingValue)>,
-    /// Known chaining values of the largest parts.
+    /// Chaining values of the largest parts, by number; `None` if unknown.
     spans: Vec<Option<ChainingValue>>,
 }
 
 impl HashTree {
-    /// Starts without any part.
+    /// Creates the tree without any part.
     pub(crate) fn new(shape: Shape) -> Self {
         Self { shape, nodes: BTreeMap::new(), spans: vec![None; shape.spans()] }
     }
 
-    /// Adds the chaining value of a part. A part that came before, or contains it, is replaced only if its sibling is missing.
+    /// Adds the chaining value of a part. If the part, or a subtree containing it, was already known, the new value
+    /// replaces the old one only while that subtree has not been merged with its sibling.
     pub(crate) fn insert(&mut self, part: Part, value: ChainingValue) {
         let (mut start, mut level, mut value) = (part.start, part.level, value);
         loop {
@@ -130,7 +134,7 @@ impl HashTree {
             }
             let bytes = LEAF_BYTES << level;
             let parent = start & !bytes;
-            // The root's children are the last ones left; see [`HashTree::root`].
+            // The root's children are not merged here; [`HashTree::root`] does that.
             let is_root = parent == 0 && bytes.saturating_mul(2) >= self.shape.len;
             let sibling = self.nodes.get(&(start ^ bytes)).filter(|(its, _)| *its == level && !is_root).copied();
             let Some((_, other)) = sibling else {
@@ -144,23 +148,23 @@ impl HashTree {
         }
     }
 
-    /// Chaining value of a largest part by number, if known.
+    /// Returns the chaining value of the largest part with this number, if known.
     pub(crate) fn span(&self, number: usize) -> Option<ChainingValue> {
         self.spans.get(number).copied().flatten()
     }
 
-    /// Number of largest parts within the first `offset` bytes.
+    /// Returns the number of largest parts that lie within the first `offset` bytes.
     pub(crate) fn whole_spans(&self, offset: u64) -> usize {
         usize::try_from(offset / self.shape.span_bytes()).map_or(self.spans.len(), |whole| whole.min(self.spans.len()))
     }
 
-    /// Known chaining values of the first `whole` largest parts; `None` for the others.
+    /// Returns the chaining values of all largest parts. All but the first `whole` parts are reported as `None`.
     pub(crate) fn spans(&self, whole: usize) -> Vec<Option<ChainingValue>> {
         let all = self.spans.iter().enumerate();
         all.map(|(number, value)| value.filter(|_| number < whole)).collect()
     }
 
-    /// Hash of the file, once every part is known.
+    /// Returns the hash of the file; `None` unless every part is known.
     pub(crate) fn root(&self) -> Option<blake3::Hash> {
         let mut end = 0;
         for (start, (level, _)) in &self.nodes {
@@ -181,7 +185,7 @@ impl HashTree {
     }
 }
 
-/// Hasher of data in order, from some offset on.
+/// Tree hasher for data that arrives in order, from a given offset on.
 #[derive(Debug)]
 pub(crate) struct TreeHasher {
     tree: HashTree,
@@ -191,23 +195,23 @@ pub(crate) struct TreeHasher {
 }
 
 impl TreeHasher {
-    /// Starts at `start`, a multiple of [`LEAF_BYTES`] within the file.
+    /// Starts at the offset `start`, a multiple of [`LEAF_BYTES`] within the file.
     pub(crate) fn new(shape: Shape, start: u64) -> Self {
         let part = shape.part(start, shape.len);
         Self { tree: HashTree::new(shape), position: start, part, hasher: part.hasher() }
     }
 
-    /// The file's shape.
+    /// Returns the division of the file into parts.
     pub(crate) fn shape(&self) -> Shape {
         self.tree.shape
     }
 
-    /// Offset past the last byte hashed in order.
+    /// Returns the offset after the last byte hashed in order.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Hashes the next bytes. Bytes past the end of the file only advance the position.
+    /// Hashes the next bytes. Bytes after the end of the file are not hashed, but advance the position.
     pub(crate) fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() && self.position < self.tree.shape.len {
             let room = usize::try_from(self.part.end - self.position).unwrap_or(usize::MAX);
@@ -226,12 +230,12 @@ impl TreeHasher {
         self.position += data.len() as u64;
     }
 
-    /// Tree, to add parts hashed elsewhere.
+    /// Returns the tree, to which parts hashed elsewhere can be added.
     pub(crate) fn tree(&mut self) -> &mut HashTree {
         &mut self.tree
     }
 
-    /// Hash of the file, if exactly its length has been hashed.
+    /// Returns the hash of the file; `None` unless all bytes have been hashed and no more were passed.
     pub(crate) fn root(&self) -> Option<blake3::Hash> {
         (self.position == self.tree.shape.len).then(|| self.tree.root()).flatten()
     }
@@ -266,7 +270,7 @@ mod tests {
         assert!(Shape::of(LEAF_BYTES + 1).is_some());
     }
 
-    /// The limit keeps journal and frames small for any length.
+    /// The limit keeps journals and frames small for files of any length.
     #[test]
     fn no_file_has_more_parts_than_the_limit() {
         for len in [LEAF_BYTES + 1, 1 << 30, (1 << 36) + 1, 1 << 40, u64::MAX / 4] {
@@ -317,13 +321,13 @@ mod tests {
                 insert(&mut hasher);
             }
             prop_assert_eq!(hasher.root(), Some(blake3::hash(&content)));
-            // The last part may have arrived in pieces, and is never a beginning.
+            // Skip the last part: it may have arrived in several pieces, and is never part of a resumed beginning.
             for number in 0..(len as u64 / shape.span_bytes()) as usize {
                 let start = number as u64 * shape.span_bytes();
                 let part = shape.parts(start, shape.file_bytes()).next().unwrap();
                 prop_assert_eq!(hasher.tree().span(number), Some(value(&content, part)));
             }
-            // Content beyond the length is not accepted.
+            // Content after the announced length makes the hash unavailable.
             hasher.update(b"x");
             prop_assert_eq!(hasher.root(), None);
         }

@@ -1,32 +1,33 @@
-//! Directories of a session in the order of sending: listings must name each once, in the same order.
+//! Record of the directories sent in a session. Listings must name each at most once, in the order of sending.
 
 use std::io;
 
 use crate::limits::DIRECTORIES_KNOWN_MAX;
 
-/// Sent directories, 8 bytes each: a hash keyed for this session, so that collisions cannot be constructed.
+/// Directories sent, as hashes of 8 bytes. The hashes are keyed with a secret of this session, so that nobody can
+/// construct collisions.
 #[derive(Debug)]
 pub(super) struct KnownDirectories {
     key: [u8; blake3::KEY_LEN],
     hashes: Vec<u64>,
-    /// Index past the last listed directory.
+    /// One past the index of the directory listed last.
     next: usize,
-    /// True if there were more than [`DIRECTORIES_KNOWN_MAX`].
+    /// True if more than [`DIRECTORIES_KNOWN_MAX`] directories were sent.
     is_beyond: bool,
 }
 
 impl KnownDirectories {
-    /// Starts without directories.
+    /// Creates the record without directories.
     ///
     /// # Errors
-    /// Fails if the system has no random numbers.
+    /// Fails if the system provides no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; blake3::KEY_LEN];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self { key, hashes: Vec::new(), next: 0, is_beyond: false })
     }
 
-    /// Records a sent directory; `which` holds its name and other identifying bytes.
+    /// Records that a directory was sent. `which` holds its name, and possibly other bytes that identify it.
     pub(super) fn add(&mut self, which: &[&[u8]]) {
         if self.hashes.len() < DIRECTORIES_KNOWN_MAX {
             self.hashes.push(self.hash(which));
@@ -35,16 +36,17 @@ impl KnownDirectories {
         }
     }
 
-    /// True if too many directories were sent to remember, so that nothing may be deleted.
+    /// Returns true if too many directories were sent to remember them all. Nothing may then be deleted.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 
-    /// True if the listed directory was sent, after the previously listed one.
+    /// Returns true if the directory was sent after the one listed last, and then counts it as listed.
     pub(super) fn list(&mut self, which: &[&[u8]]) -> bool {
         let hash = self.hash(which);
         let found = self.hashes[self.next..].iter().position(|known| *known == hash).filter(|_| !self.is_beyond);
-        // An unknown directory ends the session at a receiver; at a sender it is new, and the next known one stays due.
+        // If the directory is unknown, a receiver ends the session. A sender ignores such a directory as new, and the
+        // next known one stays due.
         if let Some(found) = found {
             self.next += found + 1;
         }

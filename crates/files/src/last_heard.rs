@@ -1,18 +1,18 @@
-//! Times at which a peer was last heard.
+//! Times since the last frame and the last datagram from a peer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Times of the peer's last frame and last datagram.
+/// Times of the last frame and the last datagram received from the peer.
 #[derive(Debug)]
 pub(crate) struct LastHeard {
     frame: Mutex<Instant>,
     datagrams: Mutex<DatagramsHeard>,
 }
 
-/// Number of datagrams at the last query, and the time of the last increase.
+/// Number of datagrams at the last query, and the time of its last increase.
 #[derive(Debug)]
 struct DatagramsHeard {
     count: u64,
@@ -32,7 +32,7 @@ impl LastHeard {
         self.frame().elapsed()
     }
 
-    /// Silence of the peer, by frames and by the number of datagrams if known.
+    /// Returns the time since the count of `datagrams` last increased; 0 if datagrams are not counted.
     pub(crate) fn unheard(&self, datagrams: Option<u64>) -> Duration {
         let Some(count) = datagrams else { return Duration::ZERO };
         let mut last = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,10 @@
-//! Files and directories over a session of [`dfcp`], as specified in `spec/file-transfer.md`: sent, verified by their BLAKE3 hashes, resumed.
+//! Transfer of files and directories over a [`dfcp`] session, verified by BLAKE3 hashes and resumable, as specified in
+//! `spec/file-transfer.md`.
 //!
-//! A [`Sender`] sends [`Root`]s, a [`Receiver`] stores them in a [`Store`]. Both return a [`Transfer`]: a cancellable stream of [`Event`]s
-//! that ends with a [`Report`]. By default nothing is overwritten, deleted or followed; a [`Permission`] allows it, in general or by a
-//! callback. Any [`transport::Transport`] works, for example [`dfcp::Stream`].
+//! A [`Sender`] sends [`Root`]s, and a [`Receiver`] stores them in a [`Store`]. Both return a [`Transfer`]: a
+//! cancellable stream of [`Event`]s that ends with a [`Report`]. By default, nothing is overwritten or deleted, and no
+//! links are followed. A [`Permission`] allows each of these, in general or by a callback. Any [`transport::Transport`]
+//! can carry the session, for example a [`dfcp::Stream`].
 //!
 //! ```text
 //! sender    walk ─► read, hash, encode ─► connection       verdicts ◄─ connection
@@ -11,8 +13,8 @@
 //!            (async)      (async)         (thread)            (async)
 //! ```
 //!
-//! The sender does not wait for a file's verdict before it sends the next file, so small files cost no round trip each. The frames are
-//! those of [`dfcp_framing`].
+//! The sender does not wait for the verdict on a file before it sends the next one, so small files cost no round trip
+//! each. The frames are defined in [`dfcp_framing`].
 
 #![forbid(unsafe_code)]
 
@@ -76,7 +78,8 @@ pub use store::{Found, OTHERS_WRITE, Partials, Store, StoreOptions, UnfinishedFi
 pub use target::{OneFile, Target};
 pub use transfer::{Canceller, Transfer};
 
-/// Adapts `config` to a receiver: the peer may open the additional streams for parallel files. Otherwise all files use the first stream.
+/// Adapts `config` to a receiver: the peer may open additional streams for parallel files. Without this, all files use
+/// the first stream.
 #[must_use]
 pub fn receiving(config: Config) -> Config {
     config.with_streams(StreamLimits { bidirectional: 0, one_way: limits::FILE_STREAMS_MAX.into() })

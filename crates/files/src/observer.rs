@@ -1,21 +1,22 @@
-//! Observers of a session.
+//! Callback interface for the events of a session.
 
 use crate::entry::EntryOutcome;
 use crate::skipped::Skipped;
 use crate::snapshot::Snapshot;
 
-/// Receiver of a session's events. Called from several threads; must return quickly.
+/// Callbacks for the events of a session. They are called from several threads and must return quickly.
 pub trait Observer: Send + Sync {
-    /// An entry was answered.
+    /// Called when an entry has its outcome.
     fn entry(&self, outcome: &EntryOutcome);
-    /// True if all reported outcomes are recorded as required. Otherwise the session ends, and a receiver confirms none of them.
+    /// Returns true if all reported outcomes are recorded as required. If false, the session ends, and a receiver
+    /// confirms none of the unrecorded entries.
     fn is_recorded(&self) -> bool {
         true
     }
-    /// An entry was skipped on purpose.
+    /// Called when an entry was skipped on purpose.
     fn skipped(&self, name: &str, what: Skipped);
-    /// The session ended before the verdict on a completely sent file.
+    /// Called when the session ends before the verdict on a completely sent file.
     fn unanswered(&self, _name: &str) {}
-    /// Statistics, every [`crate::limits::REPORT_INTERVAL`].
+    /// Called with current statistics every [`crate::limits::REPORT_INTERVAL`].
     fn progress(&self, snapshot: &Snapshot);
 }

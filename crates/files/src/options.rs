@@ -10,26 +10,27 @@ use crate::permission::Permission;
 /// Options of a sender. By default nothing is deleted, and links inside a directory are not followed.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
-    /// Resume partial files of the receiver.
+    /// Resume partial files that the receiver has kept.
     pub resume: bool,
-    /// Compare files that the receiver has by hash, not by size and time.
+    /// Compare files with the receiver's by hash instead of size and modification time.
     pub checksum: bool,
-    /// Send only the changed parts of files.
+    /// Send only the changed parts of files of which the receiver has an older version.
     pub delta: bool,
-    /// Send nothing; ask what would be sent.
+    /// Send no content; only report what would be sent.
     pub dry_run: bool,
-    /// Let the receiver delete files that are missing in the sent directories.
+    /// Ask the receiver to delete files in the sent directories that this side does not have.
     pub delete: bool,
-    /// Keep symbolic links that stay inside the sent tree, and hard links between its files.
+    /// Send symbolic links that stay inside the sent tree, and hard links between its files, as links.
     pub links: bool,
-    /// Follow a symbolic link inside a directory and send its target under the link's name; asked about each link's path. The link itself
-    /// is then not sent.
+    /// Follow a symbolic link inside a directory: its target is sent under the link's name, and the link itself is not
+    /// sent. The permission is checked for the path of each link.
     pub follow: Permission,
-    /// Count skipped entries as failures.
+    /// Treat skipped entries as failures.
     pub strict: bool,
     /// Patterns of excluded files.
     pub exclude: Arc<Exclude>,
-    /// Direction of the files: [`Service::Files`] if this side called, else [`Service::FilesToCaller`].
+    /// Service requested in the preamble: [`Service::Files`] if this side has called, [`Service::FilesToCaller`] if the
+    /// receiver has.
     pub service: Service,
 }
 

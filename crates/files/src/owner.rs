@@ -1,32 +1,33 @@
-//! Owners of unfinished files.
+//! Identities of senders, by which partial files are assigned to them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::seal::Seal;
 
-/// Sender that a receiver can recognise: by its proven static key, or by a pre-shared key, whose holders count as one.
+/// Sender that a receiver can recognise in another session. It has proven a static key or a pre-shared key; all holders
+/// of one pre-shared key count as the same sender.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// Owner proven by the connection; `None` without keys.
+    /// Returns the owner proven by the connection; `None` for a connection without keys.
     pub fn of(seal: Option<&Seal>) -> Option<Self> {
         let Seal { peer, pre_shared, .. } = seal?;
         match (peer, pre_shared) {
             (Some(key), _) => Some(Self::from_fingerprint(&key.fingerprint().to_string())),
-            // No static key's fingerprint has this prefix.
+            // The prefix cannot occur in a static key's fingerprint, so the two kinds never collide.
             (None, Some(fingerprint)) => Some(Self::from_fingerprint(&format!("PSK-{fingerprint}"))),
             (None, None) => None,
         }
     }
 
-    /// Owner with this key fingerprint.
+    /// Returns the owner with this key fingerprint.
     pub fn from_fingerprint(fingerprint: &str) -> Self {
         Self(fingerprint.into())
     }
 
-    /// Fingerprint of the owner's key.
+    /// Returns the fingerprint of the owner's key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,7 +59,7 @@ mod tests {
         assert_eq!(by_key.map(|owner| owner.to_string()), Some(static_key.fingerprint().to_string()));
         assert_eq!(by_secret(2), by_secret(2));
         assert_ne!(by_secret(2), by_secret(3));
-        // A static key with an equal fingerprint would still be another sender.
+        // The owner differs from the bare fingerprint, which could belong to a static key.
         assert!(by_secret(2).is_some_and(|owner| owner.as_str() != pre_shared(2).to_string()));
         assert_eq!(Owner::of(None), None);
     }

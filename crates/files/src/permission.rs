@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Permission to overwrite, delete or follow: never by default, always, or by a callback for each name.
+/// Permission to overwrite, delete or follow. It is given never (the default), always, or by a callback for each name.
 ///
-/// A callback blocks the transfer's disk threads. It may be called more than once per name and should then answer equally; otherwise the
-/// last answer counts, and no data is lost.
+/// A callback blocks the transfer's disk threads. It may be called more than once per name and should then give the
+/// same answer. If answers differ, the last one counts, and no data is lost.
 #[derive(Clone, Default)]
 pub struct Permission(Inner);
 
@@ -26,24 +26,25 @@ impl Permission {
     /// Permission for every name.
     pub const ALWAYS: Self = Self(Inner::Always);
 
-    /// Permission by callback: `question` gets a path below a receiver's output directory, or as a sender found it.
+    /// Permission by callback. `question` receives a path: below the output directory at a receiver, as found in the
+    /// file tree at a sender.
     pub fn ask(question: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self(Inner::Ask(Arc::new(question)))
     }
 
-    /// True if the permission may be given for some name.
+    /// Returns false if the permission is never given.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         !matches!(self.0, Inner::Never)
     }
 
-    /// True if the permission is given for every name.
+    /// Returns true if the permission is given for every name.
     #[must_use]
     pub fn is_always(&self) -> bool {
         matches!(self.0, Inner::Always)
     }
 
-    /// True if the permission is given for this name.
+    /// Returns true if the permission is given for this name.
     #[must_use]
     pub fn permits(&self, name: &Path) -> bool {
         match &self.0 {

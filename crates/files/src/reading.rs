@@ -1,4 +1,4 @@
-//! Frame reader.
+//! Reading of frames and preambles from a stream.
 
 use std::io::{self, ErrorKind};
 
@@ -20,10 +20,11 @@ pub enum ReadError {
     Protocol(#[from] ProtocolError),
 }
 
-/// Reads the next frame's body into `body` and returns its type; `None` if the stream ends before it.
+/// Reads the next frame's body into `body` and returns the frame's type. `None` if the stream ends before the frame.
 ///
 /// # Errors
-/// Fails with [`ReadError::Closed`] within a frame, and for bodies above their limit.
+/// Fails with [`ReadError::Closed`] if the stream ends within the frame. Also fails if the body exceeds the limit of
+/// its type.
 pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<u8>, ReadError>
 where
     R: AsyncRead + Unpin,
@@ -34,7 +35,7 @@ where
     Ok(Some(kind))
 }
 
-/// Reads the next frame's header and leaves its body to the caller; `None` if the stream ends before it.
+/// Reads the next frame's header; the caller reads the body. `None` if the stream ends before the frame.
 ///
 /// # Errors
 /// Fails as [`read_frame`] does.
@@ -54,7 +55,7 @@ where
 /// Reads and checks the peer's preamble.
 ///
 /// # Errors
-/// Fails as [`Service::check`] does, and with [`ReadError::Closed`] for a truncated preamble.
+/// Fails as [`Service::check`] does. Fails with [`ReadError::Closed`] if the stream ends within the preamble.
 pub async fn read_preamble<R>(reader: &mut R, service: Service) -> Result<(), ReadError>
 where
     R: AsyncRead + Unpin,
@@ -67,7 +68,7 @@ where
 /// Fills `out` from the stream.
 ///
 /// # Errors
-/// Fails with [`ReadError::Closed`] if the stream ends first.
+/// Fails with [`ReadError::Closed`] if the stream ends before `out` is full.
 pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), ReadError> {
     match reader.read_exact(out).await {
         Ok(_) => Ok(()),
@@ -136,7 +137,7 @@ mod tests {
                 prop_assert_eq!(&read, body);
             }
             prop_assert_eq!(reader, &rest[..]);
-            // Any result is acceptable; a panic is not.
+            // The remaining bytes may be any frame or an error, but must not cause a panic.
             let _ = block_on(read_frame(&mut reader, &mut read));
         }
     }

@@ -1,4 +1,4 @@
-//! Receiving side of a session.
+//! Receiving side of a session: the network tasks and the disk thread.
 
 pub(super) mod streams;
 
@@ -30,12 +30,12 @@ use crate::limits::{
 };
 use crate::transport::{Handle, Transport};
 
-/// Receives one sender's files into a target, within a scope, answers each, and closes. `service` states which side called. If `stop`
-/// completes first, the sender is notified.
+/// Receives one sender's files into a target, within a scope, answers each of them, and closes the connection.
+/// `service` states which side has called. If `stop` completes first, the receiver stops and notifies the sender.
 ///
 /// # Errors
-/// Fails if the session breaks: files with an observed outcome are stored, the one in progress is removed, or kept for its sender.
-/// [`TransferError::Refused`] if a listening sender does not serve this side.
+/// Fails if the session breaks. Files with an observed outcome stay stored; the file in progress is removed, or kept
+/// for resumption by its sender. Fails with [`TransferError::Refused`] if a listening sender does not serve this side.
 pub(crate) async fn receive_within<T: Transport>(
     transport: T,
     service: Service,
@@ -48,7 +48,7 @@ pub(crate) async fn receive_within<T: Transport>(
     let owner = Owner::of(handle.seal().as_ref());
     let target = target.into();
     let counters = Arc::new(Counters::new(started));
-    // Accept streams before the sender can open any, which it does after this side's preamble.
+    // The sender may open streams as soon as it has this side's preamble, so accept them before the preamble is sent.
     let beside = handle.streams();
     let (frames_in, frames_out) = mpsc::channel(CHUNKS_WAITING_MAX);
     let (answers_in, answers_out) = mpsc::channel(VERDICTS_WAITING_MAX);
@@ -68,7 +68,7 @@ pub(crate) async fn receive_within<T: Transport>(
         };
         let pokes = inlet.frames.downgrade();
         let poke: Poke = Arc::new(move |ready| {
-            // Comparisons end with their session.
+            // After the end of the session, results are dropped.
             if let Some(frames) = pokes.upgrade() {
                 let _ = frames.blocking_send(Heard::Ready(ready));
             }
@@ -78,7 +78,7 @@ pub(crate) async fn receive_within<T: Transport>(
         over = assembler.over();
         move || worker.run(assembler, frames_out, &answers_in)
     });
-    // Worker threads stop if the session's task is dropped.
+    // Stops the worker threads even if the session's task is dropped.
     let _over = over.on_drop();
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
@@ -93,16 +93,17 @@ pub(crate) async fn receive_within<T: Transport>(
         };
         let say = async {
             let said = say(handle.clone(), service, answers_out, &counters, || observer.progress(&snapshot())).await;
-            // A lost sender is noticed here while its frames are still being processed.
+            // The loss of a sender may be noticed here while its earlier frames are still being processed.
             said.inspect_err(|_| over.set())
         };
         converse(hear, say).await
     };
     let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;
-    // Causes of the end: a frame that the assembler refused, or the reading or writing half of the connection.
+    // Possible causes of the end: the assembler refused a frame, or the reading or writing half of the connection
+    // failed.
     let refusal = match (outcome, heard) {
         (Ok(report), Ok(())) => {
-            // The transfer ends here: closing is not counted.
+            // Take the final statistics here, so that they do not include the time for closing.
             let last = snapshot();
             close(handle.clone(), None).await;
             return Ok(Report { last, ..report });
@@ -114,13 +115,13 @@ pub(crate) async fn receive_within<T: Transport>(
         (Err(incomplete), Ok(())) => said.err().map_or(incomplete, TransferError::Connection),
     };
     if !matches!(refusal, TransferError::Connection(_)) {
-        // A sender that refused knows the reason.
+        // A sender that has itself refused the session needs no reason.
         close(handle.clone(), Some(&refusal).filter(|it| !matches!(it, TransferError::Refused(_)))).await;
     }
     Err(refusal)
 }
 
-/// Tells a peer that the session cannot be served, then closes.
+/// Tells a peer why the session cannot be served, then closes the connection.
 pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: Failure) {
     let mut bytes = service.preamble().to_vec();
     ToSender::Refused(failure).encode(&mut bytes);
@@ -128,7 +129,7 @@ pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: F
         transport.write_all(&bytes).await?;
         transport.shutdown().await
     };
-    // Errors do not matter: the peer is gone then.
+    // An error means that the peer is gone, so it is ignored.
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
@@ -137,9 +138,9 @@ pub(super) struct Counters {
     received_bytes: AtomicU64,
     disk_us: AtomicU64,
     heard: LastHeard,
-    /// Frames read but not processed yet. Meanwhile silence is not the sender's fault.
+    /// Frames read but not processed yet. While there are any, silence is not the sender's fault.
     in_hand: AtomicUsize,
-    /// Counter of older versions being read, which the sender waits for.
+    /// Counter of threads that read older versions. The sender waits for them, so silence is not its fault meanwhile.
     cutting: OnceLock<Alive>,
 }
 
@@ -154,17 +155,17 @@ impl Counters {
         }
     }
 
-    /// Adds a counter of work that the sender waits for.
+    /// Sets the counter of threads for which the sender waits.
     pub(super) fn waits_for(&self, cutting: Alive) {
         self.cutting.get_or_init(|| cutting);
     }
 
-    /// True if frames of the sender are still being processed.
+    /// Returns true if the sender may be waiting for this side.
     pub(super) fn has_work(&self) -> bool {
         self.in_hand.load(Ordering::Relaxed) > 0 || self.cutting.get().is_some_and(|cutting| cutting.count() > 0)
     }
 
-    /// Marks a frame as processed.
+    /// Counts a frame as processed.
     pub(super) fn handled(&self) {
         self.in_hand.fetch_sub(1, Ordering::Relaxed);
     }
@@ -191,7 +192,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
     }
 }
 
-/// Blocking half of a receiver: all disk access.
+/// Blocking half of a receiver, which does all disk access.
 struct DiskWorker {
     counters: Arc<Counters>,
     observer: Arc<dyn Observer>,
@@ -200,8 +201,8 @@ struct DiskWorker {
 }
 
 impl DiskWorker {
-    /// Processes frames until all streams have ended, the first error, or the end of the channel. Dropping the assembler leaves partial
-    /// files to the sender's next session, or removes them.
+    /// Processes frames until all streams have ended, an error occurs, or the channel closes. Dropping the assembler
+    /// then leaves partial files for the sender's next session, or removes them.
     fn run(
         self,
         mut assembler: Assembler,
@@ -211,9 +212,9 @@ impl DiskWorker {
         let mut report = Report::default();
         let served = self.serve(&mut assembler, &mut report, &mut frames, answers);
         if served.is_err() {
-            // Complete files stay even if their sender has failed.
+            // Store the complete files even if the session has failed.
             assembler.publish()?;
-            // The original error counts, even if the sender no longer receives these answers.
+            // The original error is returned, even if these answers no longer reach the sender.
             let _ = self.tell(&mut assembler, &mut report, answers);
         }
         served.map(|()| report)
@@ -228,7 +229,8 @@ impl DiskWorker {
     ) -> Result<(), TransferError> {
         let mut waits_since = None;
         assembler.greet();
-        // A sender that reads nothing may have sent everything: complete files stay.
+        // A failure to send is ignored: a sender that has stopped reading may have sent complete files, which are to be
+        // stored.
         let _ = self.tell(assembler, report, answers);
         loop {
             let next = Self::next(frames, waits_since)?;
@@ -265,7 +267,7 @@ impl DiskWorker {
         }
     }
 
-    /// Deletes a limited number of files that the sender lacks. True if more remain.
+    /// Deletes a limited number of entries that the sender does not have. Returns true if more must be deleted.
     fn sweep(&self, assembler: &mut Assembler) -> Result<bool, TransferError> {
         let started = std::time::Instant::now();
         let has_more = assembler.sweep_some();
@@ -274,7 +276,7 @@ impl DiskWorker {
         has_more
     }
 
-    /// Next event; `None` if complete files have waited long enough for their flush.
+    /// Returns the next event. `None` if complete files have waited long enough for their flush.
     fn next(
         frames: &mut mpsc::Receiver<Heard>,
         waits_since: Option<std::time::Instant>,
@@ -285,7 +287,7 @@ impl DiskWorker {
         if since.elapsed() >= BATCH_AGE_MAX {
             return Ok(None);
         }
-        // A wait with timeout needs the runtime, which costs more than a small file's work.
+        // Try without waiting first: a wait with timeout needs the runtime, which costs more than storing a small file.
         if let Ok(heard) = frames.try_recv() {
             return Ok(Some(heard));
         }
@@ -295,7 +297,7 @@ impl DiskWorker {
         }
     }
 
-    /// Sends answers to the sender and outcomes to the observer.
+    /// Reports outcomes to the observer, then sends the answers to the sender.
     fn tell(
         &self,
         assembler: &mut Assembler,
@@ -323,8 +325,8 @@ impl DiskWorker {
     }
 }
 
-/// Runs both directions. The writing half ends with the disk thread; a failed reading half ends the disk thread by dropping the channel,
-/// and a failed writing half ends the reading half in the same way.
+/// Runs reading and writing at the same time. The writing half ends with the disk thread. If the reading half fails, it
+/// drops its channel to the disk thread, which ends then. If the writing half fails, the reading half ends likewise.
 async fn converse(
     hear: impl Future<Output = Result<(), TransferError>>,
     say: impl Future<Output = std::io::Result<()>>,
@@ -334,16 +336,16 @@ async fn converse(
         heard = &mut hear => {
             let said = match heard {
                 Ok(()) => say.await,
-                // Answers so far may still reach a sender that violated the protocol.
+                // Answers given so far may still reach the sender, even if it has violated the protocol.
                 Err(_) => timeout(CLOSE_WAIT_MAX, say).await.unwrap_or_else(|late| Err(late.into())),
             };
             (heard, said)
         }
-        // After the last answer, further frames are not read.
+        // Once the last answer is written, no further frames are read.
         said = &mut say => match said {
             Ok(()) => (Ok(()), Ok(())),
             Err(error) => match timeout(CLOSE_WAIT_MAX, hear).await {
-                // Prefer the reason that the sender gives over the connection's error.
+                // The reason given by the sender is preferred to the error of the connection.
                 Ok(Err(reason)) if !matches!(reason, TransferError::PeerClosed | TransferError::Connection(_)) => {
                     (Err(reason), Ok(()))
                 }
@@ -353,7 +355,7 @@ async fn converse(
     }
 }
 
-/// Writes answers as they come, with progress reports between, until the disk thread ends.
+/// Writes answers as they arrive, and periodic progress reports, until the disk thread ends.
 async fn say<W: AsyncWrite + Unpin>(
     mut writer: W,
     service: Service,
@@ -365,7 +367,7 @@ async fn say<W: AsyncWrite + Unpin>(
     let mut ticks = interval(REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
-        // A sender that never reads its answers must not hold the session for ever.
+        // The timeout keeps a sender that never reads its answers from holding the session for ever.
         timeout(SENDER_SILENCE_MAX, writer.write_all(&bytes)).await??;
         timeout(SENDER_SILENCE_MAX, writer.flush()).await??;
         bytes.clear();
@@ -373,7 +375,7 @@ async fn say<W: AsyncWrite + Unpin>(
             answer = answers.recv() => {
                 let Some(answer) = answer else { return Ok(()) };
                 answer.encode(&mut bytes);
-                // For many small files, combine all ready answers in one write.
+                // Combine all waiting answers into one write, which saves calls with many small files.
                 while bytes.len() < DATA_BYTES_MAX && let Ok(more) = answers.try_recv() {
                     more.encode(&mut bytes);
                 }
@@ -386,8 +388,8 @@ async fn say<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Sends the reason of an early end, and closes this direction. The result of the close does not matter: the sender has its answer or is
-/// gone.
+/// Sends the reason of an early end, if any, and closes this direction. Errors are ignored: the sender has either
+/// received its answers or is gone.
 async fn close<W: AsyncWrite + Unpin>(mut writer: W, refusal: Option<&TransferError>) {
     let farewell = async {
         if let Some(refusal) = refusal {

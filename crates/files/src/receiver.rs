@@ -1,4 +1,4 @@
-//! Receiving side of the API.
+//! Public interface of the receiving side.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::target::Target;
 use crate::transfer::{Canceller, Transfer};
 use crate::transport::Transport;
 
-/// Receiver of files, into a [`Store`](crate::store::Store) or a stream.
+/// Receiver of files into a [`Store`](crate::store::Store), or of one file into a stream.
 ///
-/// A file gets its name after its hash has matched. Options of the store permit overwriting, deleting, and keeping partial files; by
-/// default all are off. One receiver may serve several sessions, also in parallel.
+/// A file gets its final name only after its hash was verified. Options of the store permit overwriting, deleting, and
+/// keeping partial files; all are off by default. One receiver may serve several sessions, also in parallel.
 #[derive(Clone)]
 pub struct Receiver {
     target: Target,
@@ -26,13 +26,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver into `target`: an `Arc<Store>`, or [`Target::stream`] for one file.
+    /// Creates a receiver into `target`: an `Arc<Store>`, or [`Target::stream`] for a single file.
     pub fn new(target: impl Into<Target>) -> Self {
         let (target, scope) = (target.into(), Arc::new(Scope::everything()));
         Self { target, scope, service: Service::Files, observer: None }
     }
 
-    /// Receives from a listening sender that this side has called.
+    /// Receives from a listening sender to which this side has connected.
     #[must_use]
     pub fn from_called(mut self) -> Self {
         self.service = Service::FilesToCaller;
@@ -46,16 +46,16 @@ impl Receiver {
         self
     }
 
-    /// Passes everything to `observer` before it becomes an event. The observer is called from several threads, and can end the session
-    /// before unrecorded outcomes are confirmed ([`Observer::is_recorded`]).
+    /// Passes everything to `observer` before it becomes an event. The observer is called from several threads. It can
+    /// end the session before outcomes that it could not record are confirmed ([`Observer::is_recorded`]).
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Starts receiving over `session`, from which nothing has been read or written. The transfer ends when the sender has sent everything
-    /// and was answered.
+    /// Starts receiving over `session`, from which nothing may have been read or written yet. The transfer ends once
+    /// the sender has sent everything and received all answers.
     pub fn receive<T: Transport>(&self, session: T) -> Transfer {
         let (observer, events) = Events::new(self.observer.clone());
         let canceller = Canceller::new();

@@ -8,19 +8,19 @@ use crate::snapshot::Snapshot;
 /// Final report of a transfer.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Entries stored and verified by the receiver, directories included.
+    /// Entries stored and verified at the receiver, including directories and links.
     pub stored: u64,
-    /// Directories among these.
+    /// Directories included in `stored`.
     pub directories: u64,
-    /// Links among these.
+    /// Links included in `stored`.
     pub links: u64,
     /// Files that the receiver already had with the same content.
     pub unchanged: u64,
-    /// Names that were deleted, or would have been in a dry run.
+    /// Entries that were deleted, or would be deleted in a dry run.
     pub deleted: u64,
-    /// Further names that a dry run would delete but does not name: files that this key has not stored.
+    /// Further entries that a dry run would delete without naming them, because this key has not stored them.
     pub unnamed: u64,
-    /// Reason why a requested deletion was skipped.
+    /// Reason why a requested deletion was skipped; `None` otherwise.
     pub deletion_skipped: Option<&'static str>,
     /// Entries that a dry run would send.
     pub wanted: u64,
@@ -28,36 +28,36 @@ pub struct Report {
     pub wanted_links: u64,
     /// Content that a dry run would send, bytes.
     pub wanted_bytes: u64,
-    /// Entries that should have been stored and were not.
+    /// Entries that were not stored because of a failure.
     pub failed: u64,
-    /// Entries left out on purpose (symbolic links, sockets and the like).
+    /// Entries not sent on purpose, such as symbolic links and sockets.
     pub skipped: u64,
-    /// Entries skipped or sent in another form without the user's request.
+    /// Entries skipped or sent in another form although the user had not excluded them.
     pub left_out: u64,
-    /// True if skipped entries count as failures.
+    /// True if entries that were left out count as failures.
     pub is_strict: bool,
-    /// Content stored, bytes.
+    /// Content of the stored files, bytes.
     pub bytes: u64,
-    /// Stored files that were resumed.
+    /// Files included in `stored` whose transfer was resumed.
     pub resumed: u64,
     /// Bytes of the resumed files that the receiver already had.
     pub resumed_bytes: u64,
-    /// Stored files with parts copied from their older versions.
+    /// Files included in `stored` with parts copied from an older version.
     pub copied: u64,
     /// Bytes copied from older versions.
     pub copied_bytes: u64,
-    /// The first failures by name, at most [`FAILURES_KEPT_MAX`].
+    /// Name and sentence of the first failures, at most [`FAILURES_KEPT_MAX`].
     pub failures: Vec<(String, String)>,
-    /// Last snapshot of the transfer.
+    /// Last statistics of the transfer.
     pub last: Snapshot,
-    /// Number of sessions; 0 if only one is counted.
+    /// Number of sessions of the transfer; 0 if sessions are not counted.
     pub sessions: u32,
-    /// Content received in the sessions before the last one, bytes; the last session resumed most of it.
+    /// Content received in all sessions before the last one, bytes. Most of it was resumed by the last session.
     pub earlier_bytes: u64,
 }
 
 impl Report {
-    /// Counts the outcome of an entry.
+    /// Adds the outcome of an entry.
     pub fn add(&mut self, outcome: &EntryOutcome) {
         match &outcome.failure {
             None if outcome.is_unchanged => self.unchanged += 1,
@@ -92,7 +92,8 @@ impl Report {
         self.left_out += u64::from(what.is_left_out());
     }
 
-    /// True if everything requested is at the receiver and verified.
+    /// Returns true if everything requested is at the receiver and verified. With `is_strict`, also nothing may have
+    /// been left out.
     pub fn is_complete(&self) -> bool {
         let is_whole = self.left_out == 0 && self.deletion_skipped.is_none();
         self.failed == 0 && (is_whole || !self.is_strict)

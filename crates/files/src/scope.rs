@@ -1,4 +1,5 @@
-//! Names that a sender may store: all, or those of a transfer begun by a one-time code (`spec/pairing.md` \[pair-7\]).
+//! Names that a sender may store: all names, or only those of a transfer that was started with a one-time code
+//! (`spec/pairing.md` \[pair-7\]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,75 +10,76 @@ use dfcp_framing::names::RelativeName;
 
 use crate::limits::PAIRED_NAMES_MAX;
 
-/// Hash of a name below the output directory, or of the directory itself, as 32 hexadecimal digits, so that a reader of the file that
-/// holds it learns neither.
+/// Hash of a name, or of the output directory's path, as 32 hexadecimal digits. A file that contains such hashes does
+/// not reveal the names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hashed(String);
 
-/// Digits of a [`Hashed`].
+/// Number of hexadecimal digits of a [`Hashed`].
 const DIGITS: usize = 32;
 
 impl Hashed {
-    /// Hashes these bytes.
+    /// Hashes a name or path.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes).to_hex()[..DIGITS].to_owned())
     }
 
-    /// Parses the digits; `None` for any other text.
+    /// Parses hexadecimal digits; `None` if the text is anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_hexdigit())).then(|| Self(text.to_owned()))
     }
 
-    /// Hexadecimal digits.
+    /// Returns the hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Names that a session may store, and names that it has begun.
+/// Names that a session may store, and first components of the names that it has started.
 pub struct Scope {
     only: Option<BTreeSet<Hashed>>,
     begun: Mutex<BTreeSet<Hashed>>,
-    /// Callback for first name components, once each.
+    /// Callback for each new first name component.
     note: Option<Note>,
 }
 
-/// Callback with the set of all names begun.
+/// Callback with the set of all first name components started so far.
 pub type Note = Box<dyn Fn(&BTreeSet<Hashed>) + Send + Sync>;
 
 impl Scope {
-    /// Scope of all names.
+    /// Returns the scope of all names.
     #[must_use]
     pub fn everything() -> Self {
         Self { only: None, begun: Mutex::default(), note: None }
     }
 
-    /// Scope of all names, with a callback.
+    /// Returns the scope of all names, with a callback for each new first name component.
     #[must_use]
     pub fn noted(note: Note) -> Self {
         Self { note: Some(note), ..Self::everything() }
     }
 
-    /// Scope of these names and everything below them, as far as it is incomplete.
+    /// Returns the scope of these first name components and everything below them. Existing files in it must not be
+    /// replaced.
     #[must_use]
     pub fn only(names: BTreeSet<Hashed>) -> Self {
         Self { only: Some(names), ..Self::everything() }
     }
 
-    /// True if some names are forbidden. Replacing, deleting and listing are then forbidden too.
+    /// Returns true if only some names are permitted. Replacing, deleting and listing are then forbidden, too.
     pub fn is_limited(&self) -> bool {
         self.only.is_some()
     }
 
-    /// True if this name may be stored. Has no side effect.
+    /// Returns true if this name may be stored. Records nothing.
     pub fn permits(&self, name: &RelativeName) -> bool {
         self.only.as_ref().is_none_or(|only| first(name).is_some_and(|first| only.contains(&first)))
     }
 
-    /// Records that this name is being stored.
+    /// Records that this name is being stored, and returns it.
     ///
     /// # Errors
     /// Fails if the name is forbidden.
@@ -97,17 +99,17 @@ impl Scope {
         Ok(name)
     }
 
-    /// Names that were admitted.
+    /// Returns the first components of the names recorded by [`Scope::admit`], hashed.
     pub fn begun(&self) -> MutexGuard<'_, BTreeSet<Hashed>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Failure sent to a pair that sends another name.
+/// Sentence for a paired sender that sends another name.
 const OTHERS: &str =
     "the code was good for one transfer, of which this is no part: send it with a new code of the receiver";
 
-/// Failure sent to a pair that would replace a file.
+/// Sentence for a paired sender that would replace a file.
 pub(super) const NO_REPLACING: &str = "it is complete at the receiver, and the code was good for one transfer: replace it with a new code of the receiver";
 
 fn first(name: &RelativeName) -> Option<Hashed> {

@@ -1,24 +1,24 @@
-//! Encryption of a connection, for display and for programs.
+//! Encryption of a connection, for display and for use by programs.
 
 use dfcp::{Cipher, Fingerprint, Pattern, PublicKey};
 
-/// Outcome of an encrypted connection's handshake.
+/// Result of the handshake of an encrypted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Handshake pattern, which reflects the keys known beforehand.
+    /// Handshake pattern, which depends on the keys known before the handshake.
     pub pattern: Pattern,
-    /// Static key that the peer has proven; `None` with a pre-shared key.
+    /// Static key that the peer has proven; `None` in the pattern with a pre-shared key only.
     pub peer: Option<PublicKey>,
     /// Fingerprint of the pre-shared key; `None` without one.
     pub pre_shared: Option<Fingerprint>,
-    /// Handshake hash: equal at both ends, and unique to the connection.
+    /// Handshake hash, which is equal at both ends and unique to the connection.
     pub handshake_hash: [u8; 32],
-    /// Cipher of the datagrams.
+    /// Cipher that protects the datagrams.
     pub cipher: Cipher,
 }
 
 impl Seal {
-    /// Description: `encrypted with AES-128-GCM, peer SHA256:...`
+    /// Returns a description such as `encrypted with AES-128-GCM, peer SHA256:...`.
     #[must_use]
     pub fn describe(&self) -> String {
         let cipher = cipher_name(self.cipher);
@@ -29,7 +29,7 @@ impl Seal {
     }
 }
 
-/// Name of the cipher in RFCs.
+/// Returns the name of the cipher as used in RFCs.
 #[must_use]
 pub const fn cipher_name(cipher: Cipher) -> &'static str {
     match cipher {
@@ -39,7 +39,7 @@ pub const fn cipher_name(cipher: Cipher) -> &'static str {
     }
 }
 
-/// Name of the pattern in the Noise specification.
+/// Returns the name of the pattern in the Noise specification.
 #[must_use]
 pub const fn pattern_name(pattern: Pattern) -> &'static str {
     match pattern {

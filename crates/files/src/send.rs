@@ -1,4 +1,4 @@
-//! Sending side of a session.
+//! Sending side of a session: the network tasks.
 
 mod answers;
 
@@ -31,7 +31,8 @@ use crate::transport::{Handle, SendStream, Streams, Transport};
 /// Sends everything below `roots` and waits for the receiver's verdict on each file.
 ///
 /// # Errors
-/// Fails if the session breaks; the fate of files without an observed outcome is then unknown. Failures of single files are in the report.
+/// Fails if the session breaks. Files without an observed outcome may then be stored or not. Failures of single files
+/// are part of the report instead.
 pub(crate) async fn send<T: Transport>(
     transport: T,
     roots: Vec<Root>,
@@ -41,9 +42,9 @@ pub(crate) async fn send<T: Transport>(
     let (started, service) = (Instant::now(), options.service);
     let handle = Handle::new(transport);
     let shared = Arc::new(Shared::new());
-    // An entry causes at most two events: at its start and at its end.
+    // Each entry causes at most two events, one at its start and one at its end.
     let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
-    // A receiver known before may have these files from here: ask it before sending much.
+    // A receiver whose key was known before may already have these files, so its answer is awaited before much is sent.
     let was_known = handle.seal().is_some_and(|seal| seal.pattern != Pattern::FirstContact);
     let first_bytes_max = if was_known { FIRST_STREAM_BYTES_KNOWN_MAX } else { FIRST_STREAM_BYTES_MAX };
     let (allowed, is_allowed) = oneshot::channel();
@@ -67,22 +68,21 @@ pub(crate) async fn send<T: Transport>(
         };
         drive(speak, listen, || observer.progress(&snapshot())).await
     };
-    // Without a listener, the producer ends at its next chunk.
     drop(answers);
     let confirmed = outcome?;
     producer.await.map_err(|_| TransferError::DiskThread)?;
-    // Wait for the other half of an orderly close; everything is confirmed already.
+    // Wait until the receiver closes its direction. Everything is confirmed already, so errors are ignored.
     let mut reader = handle.clone();
     let _ = timeout(CLOSE_WAIT_MAX, tokio::io::copy(&mut reader, &mut tokio::io::sink())).await;
 
     let mut report = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-    // Waiting for the close is not part of the transfer.
+    // The elapsed time ends at the last confirmation, before the connection is closed.
     report.last = Snapshot { elapsed: confirmed.duration_since(started), ..snapshot() };
     report.is_strict = options.strict;
     Ok(report)
 }
 
-/// Receiver's reported statistics, and the time of its last frame.
+/// Statistics reported by the receiver, and the time of its last frame.
 struct Received {
     bytes: AtomicU64,
     disk_us: AtomicU64,
@@ -114,7 +114,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
     }
 }
 
-/// Runs both directions and the timer until the result is known; returns the time of that.
+/// Runs writing, reading and the report timer until the result is known. Returns the time at which it became known.
 async fn drive(
     speak: impl Future<Output = Result<(), TransferError>>,
     listen: impl Future<Output = Result<(), TransferError>>,
@@ -129,7 +129,7 @@ async fn drive(
             result = &mut speak, if !spoken => {
                 spoken = true;
                 if let Err(error) = result {
-                    // Prefer the reason that the receiver gives over the connection's error.
+                    // The reason given by the receiver is preferred to the error of the connection.
                     return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
                         Ok(Err(TransferError::PeerClosed | TransferError::Connection(_)) | Ok(())) | Err(_) => Err(error),
                         Ok(Err(reason)) => Err(reason),
@@ -140,7 +140,7 @@ async fn drive(
                 result?;
                 let confirmed = Instant::now();
                 if !spoken {
-                    // Everything is confirmed; only this direction's close is pending.
+                    // Everything is confirmed; only closing this direction remains.
                     let _ = timeout(CLOSE_WAIT_MAX, &mut speak).await;
                 }
                 return Ok(confirmed);
@@ -150,7 +150,8 @@ async fn drive(
     }
 }
 
-/// Writes the first stream, and the additional ones, which are opened once the receiver is ready; then closes them.
+/// Writes the first stream. Once the receiver is ready, opens and writes the additional streams. Then closes all of
+/// them.
 async fn speak<W: AsyncWrite + Unpin>(
     mut first: W,
     service: Service,
@@ -166,17 +167,18 @@ async fn speak<W: AsyncWrite + Unpin>(
     let beside = async {
         let (known, mut opened) = match beside {
             Some(beside) => {
-                // Before its preamble, the receiver refuses additional streams.
+                // The receiver refuses additional streams until it has sent its preamble.
                 let Ok(known) = ready.await else { return Ok(()) };
                 if !opener.is_wanted() {
                     return Ok(());
                 }
                 (known, open(&*beside).await?)
             }
-            // A transport without streams has no keys either, so nothing can be resumed: no need to wait.
+            // A transport without streams has no keys either. Nothing can be resumed then, so the receiver's greeting
+            // is not awaited.
             None => (Known::default(), Vec::new()),
         };
-        // Dropping this future resets the streams that are still open.
+        // If this future is dropped, the set is dropped too, which resets the streams that are still open.
         let mut pumps = JoinSet::new();
         let streams = u32::try_from(opened.len()).unwrap_or(u32::MAX);
         let feeds = opener.open(Known { streams, ..known });
@@ -191,7 +193,8 @@ async fn speak<W: AsyncWrite + Unpin>(
     tokio::try_join!(first, beside).map(|_| ())
 }
 
-/// Opens the maximum number of streams, or none if the receiver accepts none.
+/// Opens as many streams as the receiver permits, at most [`FILE_STREAMS_MAX`]. None if the receiver permits none at
+/// all.
 async fn open(beside: &dyn Streams) -> Result<Vec<SendStream>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let mut opened = Vec::new();
@@ -205,7 +208,8 @@ async fn open(beside: &dyn Streams) -> Result<Vec<SendStream>, TransferError> {
     Ok(opened)
 }
 
-/// Writes one stream's chunks and closes it. While the source is idle, presence frames keep the receiver waiting.
+/// Writes the chunks of one stream and closes it. While the source is idle within a file, presence frames show that
+/// this side is alive.
 pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> std::io::Result<()> {
     let Feed { mut chunks, spare } = feed;
     let mut is_live = false;
@@ -221,7 +225,7 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
         let Some(chunk) = next else { break };
         is_live = chunk.is_live;
         writer.write_all(&chunk.bytes).await?;
-        // If nobody takes the buffer back, it is freed.
+        // An error means that the encoder has ended, so the buffer is freed.
         let _ = spare.send(chunk.bytes);
         if chunks.is_empty() {
             writer.flush().await?;
@@ -231,11 +235,11 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
     writer.shutdown().await
 }
 
-/// Receiver's abilities and partial files, as they arrive.
+/// Abilities of the receiver and its partial files, collected as they arrive.
 struct Greeting {
     ready: Option<oneshot::Sender<Known>>,
     known: Option<Known>,
-    /// Number of partial files that the receiver announced.
+    /// Number of announced partial files that have not arrived yet.
     partials: u32,
 }
 
@@ -259,19 +263,20 @@ impl Greeting {
         Ok(())
     }
 
-    /// Passes the greeting on once it is complete; files can then be sent.
+    /// Passes the greeting on once it is complete. Files can be sent from then on.
     fn tell(&mut self) {
         if self.partials == 0
             && let Some(ready) = self.ready.take()
             && let Some(known) = self.known.take()
         {
-            // The result is unused if no file is left.
+            // The receiving end is gone if no file remains to be sent.
             let _ = ready.send(known);
         }
     }
 }
 
-/// Reads answers up to the summary. The first ones state the receiver's abilities, and make it `ready` for streams.
+/// Reads answers up to the summary. The first answers state the receiver's abilities; `ready` is then completed, so
+/// that streams can be opened.
 async fn listen<R: AsyncRead + Unpin>(
     reader: &mut R,
     service: Service,
@@ -324,14 +329,14 @@ async fn listen<R: AsyncRead + Unpin>(
     }
 }
 
-/// Everything is stored: permits the listings unless something failed, and reads the deletions.
+/// Called after the summary. Permits listings unless an entry failed, and reads the results of the deletion.
 async fn sweep<R: AsyncRead + Unpin>(
     mut reader: R,
     allowed: oneshot::Sender<bool>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
-    // A dropped producer has reported its reason.
+    // An error means that the producer has ended; it has reported its reason.
     let _ = allowed.send(answers.allows_deletion());
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let mut body = Vec::new();

@@ -1,38 +1,38 @@
-//! Entries that are skipped on purpose.
+//! Entries that a sender skips, or that a receiver keeps, on purpose.
 
-/// Kind of entry that a sender skips on purpose, or sends in another form.
+/// Kind of entry that a sender skips on purpose or sends in another form, or that a receiver does not delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
     /// A symbolic link inside a directory.
     Link,
-    /// A symbolic link that leaves the sent tree.
+    /// A symbolic link whose target is outside the sent tree.
     LinkOutside,
-    /// A link beyond the sender's limit.
+    /// A symbolic or hard link beyond the sender's limit on links.
     LinkBeyond,
     /// A directory that contains itself through a followed symbolic link.
     Loop,
-    /// A hard link of a sent file, sent as a separate file.
+    /// An additional hard link of a sent file, sent as a separate file because links are not kept.
     Copy,
-    /// A hard link beyond the sender's limit, sent as a separate file.
+    /// An additional hard link beyond the sender's limit, sent as a separate file.
     CopyBeyond,
     /// A socket, pipe or device.
     Special,
-    /// A partial file of a receiver.
+    /// A partial file that some receiver has not completed.
     Unfinished,
-    /// A file that matches `--exclude`.
+    /// A file or directory that matches `--exclude`.
     Excluded,
-    /// Content appended to a file after it was opened.
+    /// Content that was appended to a file after it had been opened; it was not sent.
     Growth,
-    /// A mount point where something would be deleted.
+    /// A mount point that is not deleted.
     Mounted,
-    /// A transfer in progress where something would be deleted.
+    /// An entry that is not deleted because a transfer is in progress there.
     UnderWay,
-    /// A directory that could not be deleted because it is not empty.
+    /// A directory that is not deleted because something in it stays.
     NotEmpty,
 }
 
 impl Skipped {
-    /// Reason as a phrase, for JSON.
+    /// Returns the reason as a phrase, for JSON.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Link => "a symbolic link, and links are not kept",
@@ -55,17 +55,17 @@ impl Skipped {
         }
     }
 
-    /// True if the receiver lacks something that the user did not exclude.
+    /// Returns true if the receiver lacks something that the user has not excluded.
     pub const fn is_left_out(self) -> bool {
         !matches!(self, Self::Excluded | Self::Mounted | Self::UnderWay | Self::NotEmpty)
     }
 
-    /// True if the receiver has the content in another form.
+    /// Returns true if the receiver has the content, in another form.
     pub(crate) const fn is_sent(self) -> bool {
         matches!(self, Self::Growth | Self::Copy | Self::CopyBeyond)
     }
 
-    /// Sentence about this number of skipped entries.
+    /// Returns a sentence about `count` skipped entries.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
             Self::Link => ("symbolic link was skipped", "symbolic links were skipped"),
@@ -115,10 +115,11 @@ impl Skipped {
     }
 }
 
-/// Reason why nothing is deleted after a failure: the old file may be the only copy of the failed one.
+/// Sentence for a deletion that was skipped after a failure: the file to be deleted may be the only copy of the failed
+/// one.
 pub(crate) const SKIPPED_AFTER_FAILURE: &str =
     "nothing was deleted, because something could not be read or stored: see the reasons above, and send again";
 
-/// Reason why nothing is deleted in very large trees.
+/// Sentence for a deletion that was skipped because too many directories were sent.
 pub(crate) const SKIPPED_BEYOND: &str =
     "nothing was deleted, because more than a million directories were sent: send them in parts";

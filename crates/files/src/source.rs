@@ -1,4 +1,5 @@
-//! Sender's file trees: one thread searches, another opens and numbers, and one per stream reads, hashes and encodes.
+//! Sender's access to its file trees. One thread searches them, another opens and numbers files, and one thread per
+//! stream reads, hashes and encodes.
 
 mod beside;
 mod delta;
@@ -34,22 +35,22 @@ use super::beneath::{Kind, Status};
 use super::{EntryKind, EntryOutcome, Observer, Report, Skipped, basis};
 use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
-/// State shared by the threads and the connection's tasks.
+/// State shared by the sender's threads and the connection's tasks.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Content of the files found so far, bytes.
+    /// Content of the files found so far, bytes, excluding content that need not be sent.
     pub total_bytes: AtomicU64,
     /// True once the search is over.
     pub total_is_final: AtomicBool,
     /// Time spent reading and hashing for each stream, µs.
     disk_us: [AtomicU64; FILE_STREAMS_MAX as usize + 1],
-    /// The session's counts so far.
+    /// Counts of the session so far.
     pub report: Mutex<Report>,
-    /// Permits for entries without a verdict.
+    /// Permits for entries that have no verdict yet.
     unanswered: Semaphore,
-    /// Files being read.
+    /// Files that are being read.
     reading: ReadingFiles,
-    /// Files waiting to be read.
+    /// Files that wait to be read.
     jobs: Jobs,
 }
 
@@ -67,40 +68,41 @@ impl Shared {
         }
     }
 
-    /// Records that the receiver rejects the rest of this entry.
+    /// Records that the receiver rejects the rest of the entry with this ordinal.
     pub(crate) fn refuse(&self, index: u32) {
         self.reading.refuse(index);
     }
 
-    /// Records that the receiver wants an offered file; `known` has the chunks of its older version. True if the file was offered.
+    /// Records that the receiver wants an offered file; `known` contains the chunks of its older version. Returns true
+    /// if the file was offered.
     pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
         self.jobs.want(index, known)
     }
 
-    /// True if the file's offer is unanswered.
+    /// Returns true if the file with this ordinal was offered and not answered yet.
     pub(super) fn is_offered(&self, index: u32) -> bool {
         self.jobs.is_offered(index)
     }
 
-    /// Takes the answer to an unwanted offer; returns the file's length and hash if it was offered.
+    /// Records that the receiver does not want an offered file. Returns the file's length and hash if it was offered.
     pub(super) fn answer_offer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
         self.jobs.answer(index)
     }
 
-    /// Records the receiver's comparison of a partial file. True if that file is being read.
+    /// Records the receiver's comparison of a partial file's beginning. Returns true if that file is being read.
     ///
     /// # Errors
-    /// Fails for an impossible comparison.
+    /// Fails if the comparison is inconsistent.
     pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
         self.reading.checked(index, end, differ)
     }
 
-    /// Subtracts content that need not be sent from the total.
+    /// Reduces the total by content that need not be sent.
     pub(super) fn spare(&self, bytes: u64) {
         self.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Frees the place of an entry that got its verdict.
+    /// Releases the permit of an entry that has its verdict.
     pub(crate) fn answered(&self) {
         self.unanswered.add_permits(1);
     }
@@ -110,19 +112,20 @@ impl Shared {
         self.unanswered.try_acquire().expect("there is room").forget();
     }
 
-    /// Ends the session: verdicts are no longer read.
+    /// Ends the session for all threads: verdicts are no longer read.
     pub(crate) fn close(&self) {
         self.unanswered.close();
         self.reading.close();
         self.jobs.close();
     }
 
-    /// Counts an entry's outcome.
+    /// Adds an entry's outcome to the report.
     pub(crate) fn count(&self, outcome: &EntryOutcome) {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
     }
 
-    /// Longest busy time over the streams' disk threads, which run in parallel.
+    /// Returns the longest busy time of any stream's thread. The maximum is meaningful because the threads run in
+    /// parallel.
     pub(crate) fn disk_time(&self) -> Duration {
         let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
         Duration::from_micros(longest_us.unwrap_or_default())
@@ -144,36 +147,36 @@ impl Default for Shared {
     }
 }
 
-/// Steps of the reading threads, for each entry in order; each event precedes its frames.
+/// Progress of an entry at the reading threads. Each event is sent before the frames that it concerns.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The entry's first frame was encoded.
+    /// The entry is about to be sent.
     Entry {
         /// Ordinal of the entry.
         index: u32,
-        /// Name for messages.
+        /// Name of the entry, for messages.
         name: String,
-        /// Its kind.
+        /// Kind of the entry.
         kind: EntryKind,
     },
     /// The file was sent in full.
     Sent {
         /// Ordinal of the file.
         index: u32,
-        /// Its size as sent.
+        /// Length as sent, bytes.
         bytes: u64,
         /// Bytes that the receiver copies from its older version.
         copied_bytes: u64,
-        /// Bytes that the receiver had from an earlier session.
+        /// Bytes that the receiver already had from an earlier session.
         resumed_bytes: u64,
-        /// BLAKE3 of the sent content.
+        /// BLAKE3 hash of the whole content.
         hash: blake3::Hash,
-        /// True if the file had grown beyond the sent content.
+        /// True if the file has grown beyond the sent content.
         has_grown: bool,
     },
     /// All entries have been started.
     AllBegun,
-    /// The file was given up.
+    /// The file could not be sent completely.
     GaveUp {
         /// Ordinal of the file.
         index: u32,
@@ -182,25 +185,25 @@ pub(crate) enum Event {
     },
 }
 
-/// Whole frames for the connection.
+/// Complete frames for the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
-    /// The frames.
+    /// Encoded frames.
     pub bytes: Vec<u8>,
-    /// True if the frames end within a file whose next data may take long.
+    /// True if the last frame is within a file whose next data may take long.
     pub is_live: bool,
 }
 
-/// Source of the chunks of one stream.
+/// Receiving end of the chunks of one stream.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// The chunks.
+    /// Chunks to be written to the stream.
     pub chunks: mpsc::Receiver<Chunk>,
-    /// Channel that returns the chunks' buffers.
+    /// Channel that returns the buffers of written chunks.
     pub spare: std::sync::mpsc::Sender<Vec<u8>>,
 }
 
-/// The session has ended; the cause is reported elsewhere.
+/// Error that means that the session has ended. The cause is reported elsewhere.
 struct Stopped;
 
 fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
@@ -215,16 +218,16 @@ fn skip(shared: &Shared, observer: &dyn Observer, path: &Path, what: Skipped) {
     observer.skipped(&printable_path(path), what);
 }
 
-/// Updates an entry with current metadata.
+/// Returns the entry with the current metadata of its file.
 fn entry_of(entry: &Entry, status: &Status) -> Entry {
     let is_directory = status.kind == Kind::Directory;
     Entry {
         mode: (entry.mode & HAS_MORE_NAMES) | (status.mode & 0o777),
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,
-        // A receiver needs space for the allocated bytes only: holes take none.
+        // Holes take no space at the receiver, so the space needed is at most the allocated bytes.
         size_hint_bytes: if is_directory { 0 } else { status.len.min(status.allocated_bytes) },
-        // Generated files, such as those of /proc, report length 0.
+        // Generated files, such as those in `/proc`, report a length of 0, so their length is unknown.
         len: Some(status.len).filter(|len| !is_directory && *len > 0),
         ..entry.clone()
     }

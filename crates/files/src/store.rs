@@ -1,9 +1,9 @@
-//! Output directory of a receiver: partial files under temporary names, finished ones renamed into place.
+//! Output directory of a receiver. Files are received under temporary names and renamed once complete.
 //!
-//! Every operation uses directory descriptors below the output directory, which is opened once ([`super::beneath`]). So neither a peer nor
-//! a local user who can rename entries there redirects a write: an entry behind a symbolic link is refused, and a file goes to the
-//! directory in which it began, whatever that is called now. Stored files are not writable by group or others, unless the user requests the
-//! sender's modes.
+//! Every operation uses directory descriptors below the output directory, which is opened once ([`super::beneath`]).
+//! Thus neither a peer nor a local user who can rename entries there can redirect a write. An entry behind a symbolic
+//! link is refused. A file is stored in the directory in which it was started, even if that directory has been renamed.
+//! Stored files are not writable by group or others unless the user requests the sender's modes.
 
 mod abandoned;
 mod active;
@@ -59,41 +59,44 @@ use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::permission::Permission;
 use dfcp_framing::human_bytes;
 
-/// Permission bits that a peer may set: read, write and execute. Set-user-id and similar are never granted.
+/// Permission bits that a peer may set: read, write and execute. Bits such as set-user-id are never set.
 const MODE_MASK: u32 = 0o777;
 
-/// Write bits of group and others, with which other users could change a file or directory.
+/// Write bits of group and others, which let other users change a file or directory.
 pub const OTHERS_WRITE: u32 = 0o022;
 
 /// Options of a receiver's store. By default nothing is overwritten or deleted.
 #[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// Replace existing files by different content of the same name. Asked about each such name, when the file begins and when it is
-    /// complete. Modes and times of existing directories are set only if this is given for every name.
+    /// Replace existing files by different content of the same name. The permission is checked for each such name, when
+    /// the file begins and again when it is complete. Modes and times of existing directories are set only if all names
+    /// are permitted.
     pub replace: Permission,
-    /// Flush every file to the disk before it counts as stored.
+    /// Flush every file to the disk before it is confirmed as stored.
     pub sync: bool,
-    /// Use the sender's modes, without the umask and with others' write bits.
+    /// Use the sender's modes without applying the umask, even if they let others write.
     pub preserve_modes: bool,
     /// Limit on the content that one session may store, bytes.
     pub session_bytes_max: Option<u64>,
-    /// Keep partial files for resumption by their senders.
+    /// Keep partial files, so that their senders can resume them.
     pub keep_unfinished: bool,
-    /// Let every sender learn whether this side has the same file, not only the sender that stored it.
+    /// Let every sender learn whether this side has the same file. If false, only the sender that stored the file
+    /// learns it.
     pub allow_update: bool,
-    /// Delete files that a sender lacks in the directories it sends, if it requests that. Asked about each file, link and empty directory,
-    /// but not in a dry run.
+    /// Delete files that a sender lacks in the directories that it sends, if the sender requests it. The permission is
+    /// checked for each file, link and empty directory, except in a dry run.
     pub allow_delete: Permission,
 }
 
-/// Output directory.
+/// Output directory of a receiver, shared by all its sessions.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     root: Arc<Directory>,
     options: StoreOptions,
     mode_mask: u32,
-    /// Cloned by each file that waits for a flush, and each directory open for one, over all sessions.
+    /// Reference counter of open descriptors over all sessions: cloned by each file that waits for a flush and by each
+    /// directory held open.
     held: Arc<()>,
     held_max: usize,
     together: Together,
@@ -102,7 +105,7 @@ pub struct Store {
     open_directories: Arc<OpenDirectories>,
 }
 
-/// Directory created for an entry, or found.
+/// Directory that was created for an entry, or that existed already.
 #[derive(Debug)]
 pub(crate) struct Made {
     open: OpenDirectory,
@@ -110,7 +113,7 @@ pub(crate) struct Made {
 }
 
 impl Store {
-    /// Opens `output`, creating it if missing, and checks that it is writable.
+    /// Opens the directory `output` and checks that it is writable. Creates the directory if it does not exist.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -130,8 +133,8 @@ impl Store {
         let found = Directory::open(&path, resolution)?;
         let root = found.directory(Path::new(""))?;
         let probed = Changed::default().share(Path::new(""), found, &held)?;
-        // Reading the umask would change it briefly for all threads; the mode of a probe file reveals it, with the effect of a directory's
-        // ACL.
+        // Reading the umask would change it briefly for all threads. Instead, a probe file is created with all
+        // permissions, and its mode shows the effect of the umask or of the directory's ACL.
         let (probe, _temporary) = Temporary::create(&probed, MODE_MASK)?;
         let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
@@ -142,7 +145,7 @@ impl Store {
         Ok(Self { path, root, options, mode_mask, held, held_max, together, partials, active, open_directories })
     }
 
-    /// The permission bits of the output directory itself.
+    /// Returns the permission bits of the output directory itself.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -150,15 +153,16 @@ impl Store {
         Ok(self.root.own_status()?.mode)
     }
 
-    /// Absolute path of the directory.
+    /// Returns the absolute path of the output directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the directory `name` unless it exists. `changed` records it at once: its content is confirmed before it is finished.
+    /// Creates the directory `name` unless it exists. It is recorded in `changed` immediately, because entries in it
+    /// are confirmed before the directory is finished.
     ///
     /// # Errors
-    /// Fails if the directory cannot be used.
+    /// Fails if the directory can be neither created nor opened.
     pub(crate) fn make_directory(
         &self,
         name: &RelativeName,
@@ -167,7 +171,8 @@ impl Store {
     ) -> Result<Made, Failure> {
         let (place, last) = self.place(name, changed)?;
         let parent = place.directory();
-        // The owner writes to it until it is finished; others never get more rights than then.
+        // The owner may write until the directory is finished. Other users get no more rights than they have
+        // afterwards.
         let made = parent.make_directory(last, self.mode(entry) | 0o700);
         let is_new = match made {
             Ok(()) => true,
@@ -190,10 +195,11 @@ impl Store {
         Ok(Made { open, set_metadata: is_new || self.options.replace.is_always() })
     }
 
-    /// Sets a directory's metadata after the last write to it, if permitted. Records its names and itself for the flush in any case.
+    /// Sets a directory's mode and time after the last write to it, if permitted. In any case, schedules the flush of
+    /// the directory and of its parent.
     ///
     /// # Errors
-    /// Fails if the metadata cannot be set, or the directory has disappeared.
+    /// Fails if the metadata cannot be set, or if the directory has disappeared.
     fn finish_directory(
         &self,
         name: &RelativeName,
@@ -210,7 +216,7 @@ impl Store {
             if place.identity() != made.open.identity {
                 return Err(io::Error::other("another directory has its name now"));
             }
-            // Open it before setting a mode that may forbid reading.
+            // Open the directory for reading before its final mode is set, which may forbid reading.
             let readable = if self.options.sync { place.directory().flushable()? } else { None };
             if made.set_metadata {
                 place.directory().set_metadata(self.mode(entry), mtime(entry))?;
@@ -225,15 +231,15 @@ impl Store {
         finish(changed).map_err(|error| Failure::from_io("set the directory's time and mode", &error))
     }
 
-    /// Limit on the content that one session may store, bytes.
+    /// Returns the limit on the content that one session may store, bytes.
     pub fn session_bytes_max(&self) -> Option<u64> {
         self.options.session_bytes_max
     }
 
-    /// Starts the file `name`, which needs at least `announced_bytes` of disk space.
+    /// Starts storing the file `name`, which needs at least `announced_bytes` of disk space.
     ///
     /// # Errors
-    /// Fails if the file could not be stored even with all its content.
+    /// Fails if the file could not be stored even if all its content arrived.
     pub(crate) fn begin(
         &self,
         name: &RelativeName,
@@ -244,7 +250,7 @@ impl Store {
         Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
-    /// Location of the file `name`, if it may be stored as far as is known beforehand.
+    /// Returns parent directory and last component of `name`, if present knowledge permits storing the file.
     fn check<'a>(
         &self,
         name: &'a RelativeName,
@@ -264,7 +270,8 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::from_io("look it up", &error)),
         }
-        // Arriving content is counted later: the free space may change by then.
+        // The free space is checked only here. Content is charged as it arrives, and the free space may change until
+        // then.
         match directory.free_bytes() {
             Ok(Some(free)) if announced_bytes > free => return Err(no_room(announced_bytes)),
             Ok(_) => {}
@@ -273,11 +280,11 @@ impl Store {
         Ok((place, destination))
     }
 
-    /// Verifies a file, compares it with the one it may replace, and sets its metadata. [`Store::publish`] gives it its name. A comparison
-    /// stops when its session is `over`.
+    /// Verifies a file, compares it with the file that it may replace, and sets its metadata. [`Store::publish`] then
+    /// gives it its name. The comparison stops when the session ends (`over`).
     ///
     /// # Errors
-    /// Fails if the file is not stored; nothing is left behind.
+    /// Fails if the file is not stored. It is then removed, unless a later session can resume it.
     pub(crate) fn finish(
         &self,
         mut staged: Staged,
@@ -304,21 +311,21 @@ impl Store {
         if let Some(sender) = &staged.sender
             && let Err(error) = set_sender(&staged.file, Some(sender.as_str()))
         {
-            // Without the attribute, an unchanged file may be sent again.
+            // Without the attribute, the sender may have to send an unchanged file again.
             tracing::debug!(%error, "which key has sent a file is not written down");
         }
         let finished = Finished { staged, _counted: Arc::clone(&self.held) };
         Ok(self.complete(finished, name, entry, over))
     }
 
-    /// Parent directory of `name`, shared between operations, and the last component.
+    /// Returns the parent directory of `name`, shared with other operations of the session, and the last component.
     fn place<'a>(&self, name: &'a RelativeName, changed: &mut Changed) -> Result<(Arc<Place>, &'a OsStr), Failure> {
         let (directory, last) = self.parent(name)?;
         let path = name.path().parent().unwrap_or_else(|| Path::new(""));
         Ok((self.share(path, directory, changed)?, last))
     }
 
-    /// Parent directory of `name`, and the last component.
+    /// Returns the parent directory of `name`, and the last component.
     fn parent<'a>(&self, name: &'a RelativeName) -> Result<(Directory, &'a OsStr), Failure> {
         let path = name.path();
         let parent =
@@ -339,13 +346,13 @@ impl Store {
     }
 }
 
-/// Components of `output` that do not exist yet.
+/// Returns the paths of `output` and its ancestors that do not exist yet.
 fn missing(output: &Path) -> Vec<PathBuf> {
     let all = output.ancestors().filter(|path| !path.as_os_str().is_empty());
     all.take_while(|path| !path.exists()).map(Path::to_owned).collect()
 }
 
-/// Flushes the names of `new` directories, on which everything stored in them depends.
+/// Flushes the names of the directories in `new`. Everything stored below them depends on their names.
 fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     for directory in new {
         let parent =
@@ -359,13 +366,13 @@ fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     Ok(())
 }
 
-/// Failure for content that differs from what was sent.
+/// Failure for content that differs from the sent content.
 pub(super) fn mismatch(received: u64, len: u64) -> Failure {
     let sentence = format!("its BLAKE3 hash differs after {received} of {len} bytes: send it again");
     Failure::new(FailureCode::Mismatch, sentence)
 }
 
-/// Failure for a full disk, without the free space, which the sender need not know.
+/// Failure for a full disk. It does not state the free space, which the sender need not know.
 fn no_room(announced_bytes: u64) -> Failure {
     let sentence = format!(
         "it takes {}, more than the receiver's disk has room for: free some space there and send again",
@@ -374,7 +381,7 @@ fn no_room(announced_bytes: u64) -> Failure {
     Failure::new(FailureCode::DiskFull, sentence)
 }
 
-/// Failure for content above the limit of a session, including its partial files.
+/// Failure for content above the limit of a session. The sender's partial files count towards the limit.
 pub(crate) fn too_much(bytes_max: u64) -> Failure {
     let sentence = format!(
         "the receiver accepts at most {} from one sender: send less, or ask for a larger --max-bytes there",

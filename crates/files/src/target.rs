@@ -1,4 +1,4 @@
-//! Target of a receiver: a directory, or standard output for one file.
+//! Destination of received files: a directory, or a stream such as standard output for one file.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,23 +14,23 @@ use super::store::{
     Unpublished, mismatch,
 };
 
-/// Target of the files of a session.
+/// Destination of the files of a session.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Files below an output directory.
+    /// Files are stored below an output directory.
     Directory(Arc<Store>),
-    /// One file to a stream.
+    /// A single file is written to a stream.
     Stream(Arc<OneFile>),
 }
 
-/// Stream for one file of one sender.
+/// Output stream for a single file of a single sender.
 pub struct OneFile {
-    /// Writer; `None` once a file has used it.
+    /// Output stream; `None` once a file has taken it.
     writer: Mutex<Option<Box<dyn Write + Send>>>,
     bytes_max: Option<u64>,
 }
 
-/// File being written to the stream. Written bytes cannot be undone.
+/// File being written to the stream. Bytes already written cannot be taken back.
 pub(crate) struct Writing {
     writer: Box<dyn Write + Send>,
     hasher: blake3::Hasher,
@@ -43,12 +43,12 @@ impl From<Arc<Store>> for Target {
 }
 
 impl Target {
-    /// Target of one file of at most `bytes_max` bytes.
+    /// Returns a target for a single file of at most `bytes_max` bytes.
     pub fn stream(writer: impl Write + Send + 'static, bytes_max: Option<u64>) -> Self {
         Self::Stream(Arc::new(OneFile { writer: Mutex::new(Some(Box::new(writer))), bytes_max }))
     }
 
-    /// Limit on the content that one session may store, bytes.
+    /// Returns the limit on the content that one session may store, bytes.
     pub fn session_bytes_max(&self) -> Option<u64> {
         match self {
             Self::Directory(store) => store.session_bytes_max(),
@@ -65,7 +65,7 @@ impl Target {
         self.store()?.make_directory(name, entry, changed)
     }
 
-    /// Begins or resumes a file.
+    /// Starts or resumes a file; see [`Store::begin_of`] and [`Store::begin_once`].
     pub(super) fn begin(
         &self,
         owner: Option<&Owner>,
@@ -93,22 +93,22 @@ impl Target {
         self.store()?.offered(owner, name, entry, how, readings, changed)
     }
 
-    /// Unfinished files of `owner`.
+    /// Returns the partial files of `owner`.
     pub(super) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
         self.store().map_or_else(|_| Vec::new(), |store| store.unfinished(owner))
     }
 
-    /// Partial files that the sender may resume.
+    /// Returns the partial files that the sender may resume.
     pub(super) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
-    /// True if the name exists and may be replaced.
+    /// Returns true if the name exists and the options may permit replacing it.
     pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
         self.store().is_ok_and(|store| store.would_replace(name))
     }
 
-    /// True if deletion may be permitted.
+    /// Returns true if the options permit any deletion.
     pub(super) fn deletes(&self) -> bool {
         self.store().is_ok_and(Store::deletes)
     }
@@ -157,7 +157,7 @@ impl Target {
         self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch, changed))
     }
 
-    /// Store of the output directory; fails for a stream.
+    /// Returns the store of the output directory; fails for a stream.
     pub(super) fn store(&self) -> Result<&Store, Failure> {
         match self {
             Self::Directory(store) => Ok(store),
@@ -167,10 +167,10 @@ impl Target {
 }
 
 impl OneFile {
-    /// Begins the file `name`.
+    /// Starts the file `name`.
     ///
     /// # Errors
-    /// Fails if the file is not the first, or lies in a directory.
+    /// Fails if the stream was already used, or if the file lies in a directory.
     pub(super) fn begin(&self, name: &RelativeName) -> Result<Writing, Failure> {
         if name.components().count() > 1 {
             return Err(one_only());
@@ -190,10 +190,10 @@ impl Writing {
         self.writer.write_all(data).map_err(|error| Failure::from_io("write to its standard output", &error))
     }
 
-    /// Verifies the written content.
+    /// Verifies length and hash of the written content.
     ///
     /// # Errors
-    /// Fails if the content differs from the sent one, or could not be written.
+    /// Fails if the written content differs from the sent content, or if writing fails.
     pub(super) fn finish(mut self, len: u64, hash: &[u8; HASH_BYTES]) -> Result<(), Failure> {
         self.writer.flush().map_err(|error| Failure::from_io("write to its standard output", &error))?;
         let received = self.hasher.count();

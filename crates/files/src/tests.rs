@@ -1,4 +1,4 @@
-//! Tests: whole sessions over an in-memory connection, with peers that die or corrupt data at every byte.
+//! Tests of whole sessions over an in-memory connection, with peers that die or corrupt data at every byte.
 
 mod api;
 mod closing;
@@ -45,7 +45,7 @@ impl Observer for Log {
     fn progress(&self, _snapshot: &Snapshot) {}
 }
 
-/// Receives from a sender that has called.
+/// Receives from a sender that has called this side.
 pub(crate) async fn receive<T: Transport>(
     transport: T,
     target: impl Into<Target>,
@@ -55,7 +55,7 @@ pub(crate) async fn receive<T: Transport>(
     receive_over(transport, Service::Files, target, observer, stop).await
 }
 
-/// Receives as [`receive`], with a choice of the calling side.
+/// Like [`receive`], but `service` states which side has called.
 async fn receive_over<T: Transport>(
     transport: T,
     service: Service,
@@ -70,7 +70,7 @@ fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Every file under `root`, by relative name, with its content.
+/// Returns every file under `root` with its content, by relative name.
 fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     walkdir::WalkDir::new(root)
         .into_iter()
@@ -102,7 +102,8 @@ async fn transfer(
     (sent, received, log)
 }
 
-/// Tree with all relevant shapes: empty, small, larger than a frame, nested, empty directory.
+/// Creates a tree with all relevant kinds of entries: empty, small and nested files, a file longer than a frame, and an
+/// empty directory.
 fn sample(directory: &Path) -> PathBuf {
     let root = directory.join("tree");
     fs::create_dir_all(root.join("a/b")).unwrap();
@@ -210,7 +211,7 @@ fn arguments_are_checked_before_anything_is_sent() {
         Root::from_arguments(&[root.join("zero"), root.join("zero")], None),
         Err(RootError::Twice(name)) if name.ends_with("tree/zero")
     ));
-    // `..` is named after its target.
+    // `..` gets the name of the directory to which it leads.
     assert!(Root::from_arguments(&[root.join("a/..")], None).is_ok());
 }
 
@@ -218,7 +219,7 @@ fn entry(index: u32, directories: u32, name: &str) -> Entry {
     Entry { index, directories, mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, len: None, name: name.into() }
 }
 
-/// Frames of a correct sender for two files.
+/// Returns the frames of a correct sender of two files.
 fn script() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     for frame in [
@@ -237,13 +238,13 @@ fn script() -> Vec<u8> {
     bytes
 }
 
-/// Plays `bytes` to a receiver and closes; returns its result and the stored files.
+/// Sends `bytes` to a receiver and closes. Returns the receiver's result, the stored files, and the receiver's answers.
 async fn play(bytes: &[u8]) -> (Result<Report, TransferError>, BTreeMap<String, Vec<u8>>, Vec<u8>) {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
     let (mut here, there) = duplex(1 << 16);
     let speak = async {
-        // The receiver may close first.
+        // Errors are ignored, because the receiver may close first.
         let _ = here.write_all(bytes).await;
         let _ = here.shutdown().await;
         let mut said = Vec::new();
@@ -299,7 +300,7 @@ fn a_sender_that_breaks_the_protocol_is_told_why() {
     assert!(received.unwrap_err().to_string().contains("file transfer"));
 }
 
-/// Answers of a correct receiver to one file.
+/// Returns the answers of a correct receiver to one file.
 fn answers() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     for frame in [
@@ -318,7 +319,7 @@ async fn answer(file: &Path, bytes: &[u8]) -> Result<Report, TransferError> {
     let respond = async {
         let mut heard = Vec::new();
         there.read_to_end(&mut heard).await.unwrap();
-        // The sender may close first.
+        // Errors are ignored, because the sender may close first.
         let _ = there.write_all(bytes).await;
         drop(there);
     };
@@ -347,7 +348,7 @@ fn a_receiver_which_garbles_its_answers_is_never_taken_for_success() {
     let file = here.path().join("f");
     fs::write(&file, b"x").unwrap();
     let bytes = answers();
-    // A reserved byte of the preamble, and statistics that are only displayed.
+    // Bytes whose corruption does no harm: a reserved byte of the preamble, and statistics that are only displayed.
     let header = 5;
     let progress = 8 + header..8 + header + 16;
     let harmless: BTreeSet<_> = std::iter::once(7).chain(progress).chain(bytes.len() - 16..bytes.len()).collect();
@@ -378,7 +379,7 @@ fn flushing(output: &Path) -> Arc<Store> {
     Arc::new(Store::open(output, StoreOptions { sync: true, ..StoreOptions::default() }).unwrap())
 }
 
-/// The first seven frames of [`script`]: two whole files without the end.
+/// Returns all frames of [`script`] except the end frame: one directory and two whole files.
 fn unended() -> Vec<u8> {
     let bytes = script();
     let mut end = Vec::new();
@@ -466,7 +467,7 @@ fn whole_files_stay_when_their_sender_goes_away() {
         received.unwrap_err();
         let expected = BTreeMap::from([("d/one".into(), b"first file".to_vec()), ("two".into(), b"second".to_vec())]);
         assert_eq!(tree(output.path()), expected);
-        // The directory was still open.
+        // Only the two files have an outcome: the directory was not complete yet.
         assert_eq!(log.0.lock().unwrap().len(), 2);
     }
 }
@@ -515,7 +516,8 @@ async fn how_long_nothing_was_heard_is_known() {
     assert!(*observer.0.lock().unwrap() > Duration::from_secs(59));
 }
 
-/// Frames that a receiver gets from a sender whose source is idle for `quiet`, within a file or between files.
+/// Returns the frames that a receiver gets from a sender whose source is idle for the time `quiet`, within a file
+/// (`is_live`) or between files.
 async fn heard_of_a_quiet_source(is_live: bool, quiet: Duration) -> (Result<(), TransferError>, Vec<Heard>) {
     let (mut here, there) = duplex(1 << 16);
     let (chunks, chunks_out) = mpsc::channel(8);
@@ -584,7 +586,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
     }
     assert!((100..=120).contains(&empty), "{empty} in an hour");
     assert_eq!(fs::read(output.path().join("f")).unwrap(), b"xx");
-    // No file can follow the end.
+    // After the end frame no file can follow, so no presence frames are sent.
     assert!(matches!(frames[frames.len() - 2..], [Heard::Frame(0, ToReceiver::End { .. }), Heard::AllEnded]));
 }
 
@@ -594,7 +596,7 @@ async fn a_sender_whose_disk_hangs_is_silent_after_five_minutes() {
     assert!(matches!(heard, Err(TransferError::Silent { seconds: 300 })), "{heard:?}");
 }
 
-/// Observer whose audit log is full from the first entry on.
+/// Observer whose audit log cannot be written from the first entry on.
 struct Unrecorded;
 
 impl Observer for Unrecorded {
@@ -624,7 +626,7 @@ fn what_cannot_be_written_down_is_not_confirmed() {
     assert!(log.0.lock().unwrap().iter().all(|outcome| outcome.hash.is_none()), "nothing is confirmed");
 }
 
-/// Each learns that the other has the same role, even with data left to send.
+/// Each side learns that the other side has the same role, even with data left to send.
 #[tokio::test(start_paused = true)]
 async fn two_senders_or_two_receivers_end_and_say_so() {
     let (here, one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -632,7 +634,7 @@ async fn two_senders_or_two_receivers_end_and_say_so() {
     let log = || Arc::new(Log::default()) as Arc<dyn Observer>;
     for buffer_bytes in [64, 1 << 20] {
         let (near, far) = duplex(buffer_bytes);
-        // Answer of a listening sender, see `crate::send`.
+        // A listening sender refuses a calling sender in this way.
         let answer = refuse(far, Service::FilesToCaller, Failure::new(FailureCode::Unsuited, "it sends"));
         let calls = send(near, roots(std::slice::from_ref(&root)), SendOptions::default(), log());
         let sentence = tokio::join!(calls, answer).0.unwrap_err().to_string();
@@ -672,7 +674,7 @@ fn a_receiver_that_calls_gets_a_tree_and_hears_a_refusal() {
     assert_eq!(tree(&there.path().join("tree")), tree(&root));
 }
 
-/// The log is full from the first entry on.
+/// The audit log cannot be written from the first entry on.
 #[test]
 fn a_sender_that_cannot_write_down_what_it_sends_ends() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -687,7 +689,7 @@ fn a_sender_that_cannot_write_down_what_it_sends_ends() {
     assert!(matches!(sent, Err(TransferError::SentNotRecorded)), "{sent:?}");
 }
 
-/// A stream with code 0 was dropped, as at a program's end: the message says that, without the code.
+/// A stream is reset with code 0 if it was dropped, as at a program's end. The message states this instead of the code.
 #[test]
 fn a_peer_that_was_interrupted_is_called_so() {
     use dfcp::StreamError;
@@ -717,7 +719,7 @@ fn what_is_no_file_is_refused_with_the_way_to_send_it() {
     assert!(sentence.starts_with("cannot send /: it has no name"), "{sentence}");
 }
 
-/// An error and its source are displayed in one line: neither may repeat the other.
+/// An error and its source are displayed in one line, so neither may repeat the other.
 #[test]
 fn a_name_that_leads_elsewhere_is_refused_once() {
     let error = anyhow::Error::from(Root::from_arguments(&["-".into()], Some("../x".as_ref())).unwrap_err());

@@ -1,4 +1,4 @@
-//! Transfer in progress.
+//! Handle of a transfer in progress.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use crate::error::TransferError;
 use crate::event::Event;
 use crate::report::Report;
 
-/// Future of a whole session.
+/// Future that runs a whole session.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Report, TransferError>> + Send>>;
 
 /// Session of a transfer: a stream of [`Event`]s that ends with a [`Report`].
 ///
-/// Polling drives the transfer, by [`Transfer::next`] (or as a [`Stream`]) or [`Transfer::finish`]. Dropping it early resets the
-/// connection: complete files stay at the receiver, which may also keep partial files. To give the other side the reason, use
-/// [`Transfer::canceller`].
+/// The transfer proceeds only while it is polled: by [`Transfer::next`], as a [`Stream`], or by [`Transfer::finish`].
+/// Dropping it early resets the connection. Complete files then stay at the receiver, which may also keep partial
+/// files. To give the other side a reason, cancel by [`Transfer::canceller`].
 pub struct Transfer {
     work: Option<Work>,
     outcome: Option<Result<Report, TransferError>>,
@@ -27,7 +27,7 @@ pub struct Transfer {
     canceller: Canceller,
 }
 
-/// Handle that cancels a transfer from anywhere. Cheap to clone.
+/// Handle that cancels a transfer from any thread. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
@@ -36,13 +36,14 @@ impl Canceller {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Cancels the transfer: a receiver confirms complete files and tells its sender that it stopped ([`TransferError::Stopped`]); a sender
-    /// aborts its connection ([`TransferError::Cancelled`]). Another session may resume either.
+    /// Cancels the transfer. A receiver confirms complete files and tells its sender that it was stopped
+    /// ([`TransferError::Stopped`]). A sender aborts its connection ([`TransferError::Cancelled`]). In both cases,
+    /// another session may resume.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
 
-    /// Completes on cancellation.
+    /// Completes when [`Canceller::cancel`] was called.
     pub(crate) async fn cancelled(&self) {
         // The watch sender is a field of this value, so the wait cannot fail.
         let _ = self.0.subscribe().wait_for(|&asked| asked).await;
@@ -54,12 +55,12 @@ impl Transfer {
         Self { work: Some(work), outcome: None, events, canceller }
     }
 
-    /// Drives the transfer to its next event; `None` at the end, whose result [`Transfer::finish`] returns.
+    /// Runs the transfer up to its next event. `None` at the end; [`Transfer::finish`] then returns the result.
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// Polls for the next event, as [`Transfer::next`].
+    /// Polls for the next event; see [`Transfer::next`].
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Some(event));
@@ -69,30 +70,31 @@ impl Transfer {
             (self.work, self.outcome) = (None, Some(outcome));
             return Poll::Ready(self.events.try_recv().ok());
         }
-        // The work may have sent an event in this poll.
+        // The session may have sent an event during this poll.
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(event)),
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
 
-    /// Drives the transfer to its end, discarding events.
+    /// Runs the transfer to its end, discarding events.
     ///
     /// # Errors
-    /// Fails if the session broke, was refused or cancelled. Confirmed files stay; the fate of files without an outcome is unknown.
-    /// Failures of single files are in the report. [`TransferError::may_be_resumed`] tells whether another session may continue.
+    /// Fails if the session broke, was refused or was cancelled. Confirmed files stay stored; files without an outcome
+    /// may be stored or not. Failures of single files are part of the report instead. [`TransferError::may_be_resumed`]
+    /// tells whether another session may continue.
     pub async fn finish(mut self) -> Result<Report, TransferError> {
         self.events.close();
         while self.events.try_recv().is_ok() {}
         match (self.outcome, self.work) {
             (Some(outcome), _) => outcome,
             (None, Some(work)) => work.await,
-            // Work or result exists at any time.
+            // Unreachable: either the work or its outcome is always present.
             (None, None) => Err(TransferError::DiskThread),
         }
     }
 
-    /// Drives the transfer as [`Transfer::finish`] does; `stop` cancels it.
+    /// Runs the transfer to its end as [`Transfer::finish`] does. If `stop` completes first, the transfer is cancelled.
     ///
     /// # Errors
     /// Fails as [`Transfer::finish`] does.
@@ -109,7 +111,7 @@ impl Transfer {
         }
     }
 
-    /// Handle that cancels this transfer.
+    /// Returns a handle that cancels this transfer.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()

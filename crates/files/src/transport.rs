@@ -1,4 +1,5 @@
-//! Interface between the commands and a connection: bytes both ways, and path statistics.
+//! Interface between the file transfer and a connection: a byte stream in each direction, more streams, and path
+//! statistics.
 
 mod connection;
 mod found;
@@ -21,42 +22,42 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub use self::found::{FoundRate, Losses, Phase};
 use crate::seal::Seal;
 
-/// Source symbols sent before a loss is shown. The transport's estimate starts from a prior of 5 % worth 100 datagrams: after a thousand
-/// its bias is at most half a percentage point.
+/// Source symbols sent before a loss is shown. The transport's loss estimate starts at a prior of 5 % with the weight
+/// of 100 datagrams. After 1000 datagrams, its bias is at most half a percentage point.
 const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
 
-/// IP bytes sent before overhead and waste are shown to people.
+/// IP bytes sent before overhead and waste are shown to users.
 const SURPLUS_EVIDENCE_BYTES: u64 = 1_000_000;
 
-/// Path statistics of one end at one moment.
+/// Path statistics measured by one end of a connection at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PathSample {
-    /// The transport's estimate of the loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
+    /// Estimated loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
     pub loss: Option<f64>,
-    /// Share of the peer's datagrams that were lost, 0 to 1, within 1 %; `None` until enough were counted.
+    /// Loss in the receiving direction, 0 to 1, accurate to 0.01; `None` until enough datagrams were counted.
     pub incoming_loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
-    /// Queueing delay of this end's datagrams, ms, including cross traffic; `None` while unknown.
+    /// Queueing delay of this end's datagrams, ms, including the queue of cross traffic; `None` while unknown.
     pub queue_ms: Option<f64>,
-    /// State of the automatic rate; `None` for other rates.
+    /// State of the automatic rate; `None` if the rate is not automatic.
     pub found: Option<FoundRate>,
-    /// Datagrams sent by this end, of every kind.
+    /// Datagrams of every kind that this end sent.
     pub datagrams_sent: u64,
-    /// Data datagrams among them, by reason.
+    /// Data datagrams that this end sent, by reason.
     pub data_datagrams: DataDatagrams,
-    /// Data datagrams that arrived and were not needed, as the peer reports; see [`PathSample::waste`].
+    /// Data datagrams that arrived at the peer and were not needed, by the peer's reports; see [`PathSample::waste`].
     #[serde(skip)]
     pub wasted: Wasted,
     /// Bytes of the IP packets sent by this end.
     pub ip_bytes_sent: u64,
-    /// Bytes of this end's stream which the peer has acknowledged.
+    /// Bytes of this end's stream that the peer has acknowledged.
     pub bytes_acknowledged: u64,
-    /// Rate that the path carried, bit/s of IP packets, if this end offered more.
+    /// Rate that the path carried, bit/s of IP packets; `None` unless this end offered more.
     pub carried_rate_bps: Option<u64>,
-    /// ECN marks on this end's datagrams at the other end; `None` without any. Known to this end only.
+    /// ECN counts of this end's datagrams on arrival at the peer; `None` without any. Not known to the peer itself.
     pub marks: Option<Marks>,
-    /// Size of the largest IP packets with data, bytes; known to this end only.
+    /// Size of the largest IP packets with data, bytes. Not known to the peer.
     pub packet_bytes: Option<u16>,
 }
 
@@ -70,7 +71,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Counts of marks; `None` without any.
+    /// Returns the counts, or `None` if both are zero.
     pub fn known(ce: u64, ect: u64) -> Option<Self> {
         (ce > 0 || ect > 0).then_some(Self { ce, ect })
     }
@@ -80,7 +81,7 @@ impl Marks {
         Self { ce: self.ce.saturating_sub(ce), ect: self.ect.saturating_sub(ect) }
     }
 
-    /// Share of packets that queues have marked.
+    /// Returns the share of packets with CE, 0 to 1.
     fn marked(self) -> f64 {
         self.ce as f64 / self.ce.saturating_add(self.ect).max(1) as f64
     }
@@ -89,79 +90,82 @@ impl Marks {
 /// Data datagrams sent, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct DataDatagrams {
-    /// Source symbols; none in the classic profile.
+    /// Source symbols; 0 in the classic profile.
     pub source: u64,
-    /// Repair symbols sent against known losses; in classic, all data datagrams.
+    /// Repair symbols sent to replace known losses; in the classic profile, all data datagrams.
     pub repair: u64,
-    /// Repair symbols sent in idle time, to save a round trip.
+    /// Repair symbols sent ahead of any known loss while the sender was idle, to save a round trip.
     pub proactive: u64,
     /// Repair symbols sent to elicit a report from a silent peer.
     pub probe: u64,
 }
 
 impl DataDatagrams {
-    /// Sum of all kinds.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> u64 {
         [self.source, self.repair, self.proactive, self.probe].into_iter().fold(0, u64::saturating_add)
     }
 }
 
-/// Data datagrams that arrived and were not needed, by cause.
+/// Data datagrams that arrived but were not needed, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wasted {
-    /// Linearly dependent on earlier symbols.
+    /// Datagrams whose symbol was linearly dependent on earlier symbols.
     pub dependent: u64,
-    /// Arrived after their block was decoded.
+    /// Datagrams that arrived after their block was decoded.
     pub late: u64,
-    /// Dropped by the receiver for lack of room.
+    /// Datagrams that the receiver dropped for lack of buffer space.
     pub refused: u64,
 }
 
 /// Wasted data datagrams, for JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Waste {
-    /// Data datagrams that arrived and were not needed, as a share of all sent.
+    /// Data datagrams that arrived but were not needed, as a share of all data datagrams sent, 0 to 1.
     pub share: f64,
-    /// Wasted datagrams linearly dependent on earlier symbols.
+    /// Wasted datagrams whose symbol was linearly dependent on earlier symbols.
     pub dependent: u64,
     /// Wasted datagrams that arrived after their block was decoded.
     pub late: u64,
-    /// Wasted datagrams dropped by the receiver for lack of room.
+    /// Wasted datagrams that the receiver dropped for lack of buffer space.
     pub refused: u64,
     /// Data datagrams sent.
     pub data_datagrams: u64,
-    /// Repair symbols sent in idle time, to save a round trip, needed or not.
+    /// Repair symbols sent ahead of any known loss while the sender was idle, whether needed or not.
     pub proactive: u64,
     /// Repair symbols sent to elicit a report from a silent peer.
     pub probe: u64,
 }
 
 impl PathSample {
-    /// Loss estimate worth showing: `None` until it outweighs its prior, and in the classic profile, which has no estimate.
+    /// Returns the loss estimate if enough source symbols were sent to outweigh its prior. Always `None` in the classic
+    /// profile, which sends no source symbols.
     pub fn evident_loss(estimate: f64, source_symbols_sent: u64) -> Option<f64> {
         (source_symbols_sent >= LOSS_EVIDENCE_DATAGRAMS).then_some(estimate)
     }
 
-    /// Share of the peer's numbered datagrams that were lost; the peer skips one number in 128.
+    /// Returns the share of the peer's numbered datagrams that were lost, 0 to 1. The peer deliberately skips one
+    /// number in 128, which is not counted as a loss.
     pub fn evident_incoming_loss(missing: u64, received: u64) -> Option<f64> {
         let numbered = missing.saturating_add(received);
         let lost = missing.saturating_sub(numbered / 128);
         (numbered >= LOSS_EVIDENCE_DATAGRAMS).then(|| lost as f64 / numbered as f64)
     }
 
-    /// IP bytes sent beyond the acknowledged stream bytes, as a share of the latter: headers, repair and waste, and data in flight. `None`
-    /// before the first acknowledgement.
+    /// Returns the IP bytes sent beyond the acknowledged stream bytes, divided by the latter. The excess consists of
+    /// headers, repair, waste, and bytes in flight. `None` before the first acknowledgement.
     pub fn overhead(&self) -> Option<f64> {
         let share = || (self.ip_bytes_sent as f64 / self.bytes_acknowledged as f64 - 1.0).max(0.0);
         (self.bytes_acknowledged > 0).then(share)
     }
 
-    /// Wasted data datagrams; `None` before the first acknowledgement, and in the classic profile, whose receivers do not report them.
+    /// Returns the wasted data datagrams. `None` before the first acknowledgement, and in the classic profile, whose
+    /// receivers do not report waste.
     pub fn waste(&self) -> Option<Waste> {
         let (sent, Wasted { dependent, late, refused }) = (self.data_datagrams, self.wasted);
         let wasted = dependent.saturating_add(late).saturating_add(refused);
         (sent.source > 0 && self.bytes_acknowledged > 0).then(|| Waste {
-            // The peer's counts may be inconsistent.
+            // The counts come from the peer and may be inconsistent.
             share: (wasted as f64 / sent.total() as f64).min(1.0),
             dependent,
             late,
@@ -172,7 +176,8 @@ impl PathSample {
         })
     }
 
-    /// Increase of datagrams, waste and acknowledged bytes since `earlier` on the same connection; loss and RTT are copied.
+    /// Returns the increase of all counters since `earlier` on the same connection. Values that are not counters, such
+    /// as loss and RTT, are copied.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (sent, before) = (self.data_datagrams, earlier.data_datagrams);
@@ -203,7 +208,7 @@ impl PathSample {
         }
     }
 
-    /// Known statistics for display beside a goodput: `loss 9.9 %`, ...
+    /// Returns the known statistics for display beside a goodput: `loss 9.9 %`, ...
     pub fn describe(&self, goodput_bps: f64) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known =
@@ -211,13 +216,14 @@ impl PathSample {
         known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
-    /// Queueing delay for display; `None` without an automatic rate, the only one that targets a delay.
+    /// Returns the queueing delay for display. `None` unless the rate is automatic, as only an automatic rate targets a
+    /// delay.
     pub fn describe_queue(&self) -> Option<String> {
         let queue_ms = self.queue_ms.filter(|_| self.found.is_some())?;
         Some(format!("queue {queue_ms:.1} ms"))
     }
 
-    /// Loss for display; path loss and self-inflicted loss separately, if known.
+    /// Returns the loss for display. If `losses` is given, path loss and self-inflicted loss are shown separately.
     pub fn describe_loss(&self, losses: Option<Losses>) -> Option<String> {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match losses {
@@ -226,8 +232,8 @@ impl PathSample {
         }
     }
 
-    /// Overhead, waste and marks for display: `overhead 12.0 %`, ...; empty for a connection that sent too little, because the handshake is
-    /// many times a file of five bytes.
+    /// Returns overhead, waste and marks for display: `overhead 12.0 %`, ... Empty for a connection that sent up to 1
+    /// MB: for a file of five bytes, the handshake alone would be an overhead of several thousand percent.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
             return Vec::new();
@@ -240,44 +246,46 @@ impl PathSample {
     }
 }
 
-/// Connection: an ordered byte stream each way. Shutting down the writing half closes only that direction, and completes when the peer has
-/// everything.
+/// Connection with an ordered byte stream in each direction. Shutting down the writing half closes only that direction;
+/// it completes once the peer has received everything.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Current path statistics; `None` if the transport keeps none.
+    /// Returns the current path statistics; `None` if the transport keeps none.
     fn path_sample(&self) -> Option<PathSample> {
         None
     }
 
-    /// Effective datagrams received from the peer; `None` if they are not counted. While the count grows, the peer is alive.
+    /// Returns the number of valid datagrams received from the peer; `None` if they are not counted. The peer is alive
+    /// while the count grows.
     fn datagrams_heard(&self) -> Option<u64> {
         None
     }
 
-    /// Current address of the peer; `None` if it has no address.
+    /// Returns the current address of the peer; `None` if it has no IP address.
     fn peer_address(&self) -> Option<IpAddr> {
         None
     }
 
-    /// Encryption of the connection; `None` for plaintext.
+    /// Returns the encryption of the connection; `None` for plaintext.
     fn seal(&self) -> Option<Seal> {
         None
     }
 
-    /// Additional one-way streams; `None` if unsupported. The peer's are accepted from this call on: earlier ones are refused.
+    /// Returns the interface to additional one-way streams; `None` if unsupported. Streams of the peer are accepted
+    /// from this call on and refused before it.
     fn streams(&self) -> Option<Arc<dyn Streams>> {
         None
     }
 
-    /// Session that carries messages; `None` if unsupported.
+    /// Returns the session that carries messages; `None` if unsupported.
     fn messages(&self) -> Option<Session> {
         None
     }
 
-    /// Leaves blocks undecoded from now on: their bytes are counted, and read as zeros (*Decoding* of thesis table 3.2). No effect without
-    /// a codec.
+    /// Leaves blocks undecoded from now on: their bytes are counted but read as zeros (*Decoding* of thesis table 3.2).
+    /// No effect on a transport without a codec.
     ///
     /// # Errors
-    /// Fails unless the connection is of the classic profile.
+    /// Fails unless the connection uses the classic profile.
     #[cfg(feature = "classic")]
     fn stop_decoding(&self) -> Result<(), ParameterError> {
         Ok(())
@@ -286,24 +294,24 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
 impl Transport for tokio::io::DuplexStream {}
 
-/// Stream on which this side sends. Dropped before shutdown, it is reset.
+/// Stream on which this side sends. Dropping it before shutdown resets the stream.
 pub type SendStream = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Stream on which the peer sends. Dropped before its end, it is stopped.
+/// Stream on which the peer sends. Dropping it before the end of the stream asks the peer to stop sending.
 pub type RecvStream = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Future returned by [`Streams`].
 pub type Opened<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One-way streams of a connection besides the first one. Loss on one delays no other.
+/// One-way streams of a connection in addition to the first stream. Loss on one stream does not delay the others.
 pub trait Streams: Send + Sync {
-    /// Opens a stream; waits for the peer's permission. `None` if the peer permits none at all.
+    /// Opens a stream, waiting for the peer's permission. `None` if the peer permits no additional stream.
     ///
     /// # Errors
-    /// Fails if the connection is over.
+    /// Fails if the connection has ended.
     fn open(&self) -> Opened<'_, io::Result<Option<SendStream>>>;
 
-    /// Waits for the peer's next stream; `None` once the connection is over.
+    /// Waits for the next stream that the peer opens; `None` once the connection has ended.
     fn accept(&self) -> Opened<'_, Option<RecvStream>>;
 }
 
@@ -312,15 +320,16 @@ pub trait Acceptor: Send {
     /// Type of the accepted connections.
     type Connection: Transport;
 
-    /// Waits for the next connection; returns it with a name of its peer.
+    /// Waits for the next connection; returns the connection and a display name of the peer.
     ///
     /// # Errors
-    /// Fails if no further connection can be accepted. A fault of a single peer is logged and skipped.
+    /// Fails if no further connection can be accepted. A fault of a single peer is logged, and the next connection is
+    /// awaited.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Connection, String)>> + Send;
 }
 
-/// Shared handle of a connection. Unlike the halves of `tokio::io::split`, each handle has the connection's statistics. At most one handle
-/// may read, and one write, at a time.
+/// Shared handle of a connection. Unlike the halves of `tokio::io::split`, each handle gives access to the connection's
+/// statistics. At most one handle may read at a time, and at most one may write.
 pub struct Handle<T>(Arc<Mutex<Counted<T>>>);
 
 struct Counted<T> {
@@ -329,7 +338,7 @@ struct Counted<T> {
 }
 
 impl<T> Handle<T> {
-    /// Creates the first handle.
+    /// Wraps a transport and returns its first handle; clones share the transport.
     pub fn new(transport: T) -> Self {
         Self(Arc::new(Mutex::new(Counted { transport, written_bytes: 0 })))
     }
@@ -375,7 +384,7 @@ impl<T: Transport> Handle<T> {
         self.lock().transport.stop_decoding()
     }
 
-    /// Bytes written by any handle.
+    /// Returns the number of bytes written through all handles together.
     pub fn written_bytes(&self) -> u64 {
         self.lock().written_bytes
     }

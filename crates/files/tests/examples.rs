@@ -1,4 +1,4 @@
-//! Test that runs the example as a module in this process.
+//! Test that runs the example `directory` as a module in this process.
 
 #[path = "../examples/directory.rs"]
 #[expect(dead_code, reason = "its command line")]
@@ -20,7 +20,7 @@ async fn a_directory_is_copied_and_what_is_there_is_not_overwritten() {
 
     fs::write(photos.join("empty"), b"no more").unwrap();
     let report = directory::copy(&photos, there.path()).await.unwrap();
-    // Both fail: a sender with another key does not learn that a file is equal.
+    // Both files fail. The receiver does not tell a sender with another key that a file is equal.
     assert_eq!((report.is_complete(), report.failed), (false, 2), "{report:?}");
     assert!(fs::read(there.path().join("photos/empty")).unwrap().is_empty());
 }

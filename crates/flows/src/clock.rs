@@ -1,4 +1,4 @@
-//! Clock of a run, with exact timers.
+//! Clock of a run, with nanosecond timers.
 
 use std::io;
 
@@ -23,7 +23,7 @@ impl Clock {
         Self { start_ns: monotonic_ns() }
     }
 
-    /// Time since the start, ns.
+    /// Returns the time since the start, ns.
     pub fn now_ns(self) -> u64 {
         monotonic_ns() - self.start_ns
     }
@@ -53,7 +53,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Waits until `at_ns`; returns at once if that has passed.
+    /// Waits until `at_ns`; returns immediately if that time has passed.
     ///
     /// # Errors
     /// Fails if the kernel refuses the time.

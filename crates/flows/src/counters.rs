@@ -11,10 +11,10 @@ pub struct TcpCounters {
     pub timeouts: u64,
 }
 
-/// Counters of the current thread's namespace.
+/// Returns the counters of the current thread's network namespace.
 ///
 /// # Errors
-/// Fails if the kernel does not publish them.
+/// Fails if the kernel does not publish the counters.
 pub fn tcp_counters() -> Result<TcpCounters, String> {
     let count = |file: &str, group: &str, name: &str| {
         let path = format!("/proc/thread-self/net/{file}");
@@ -27,7 +27,7 @@ pub fn tcp_counters() -> Result<TcpCounters, String> {
     })
 }
 
-/// Parses one counter: names are in one line, values in the next line of the same group.
+/// Parses one counter of `text`: a group's first line has the names, its second line has the values.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split(' ').next() == Some(group));
     let (names, values) = (lines.next()?, lines.next()?);

@@ -1,4 +1,4 @@
-//! DFCP over sockets, by the public crate.
+//! DFCP flows over sockets, through the public crate `dfcp`.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::flow::{Ends, Hosts, read, write};
 
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: DfcpConfig) -> Result<(), String> {
-    // As in the simulator: classic runs directly over IP, as in the thesis.
+    // Classic runs directly over IP, as in the simulator and in the thesis.
     let carrier = if ends.spec.transport.kind == Kind::Classic { Carrier::RAW_IP } else { Carrier::Udp };
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let DfcpConfig { sender, receiver, .. } = config;
@@ -52,7 +52,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: DfcpConfig) -> Result<(
     Ok(())
 }
 
-/// Stream whose counters stay readable while it is in use, for traces.
+/// A stream whose counters stay readable for traces while a task uses the stream.
 #[derive(Clone)]
 struct Viewed(Rc<RefCell<Stream>>);
 

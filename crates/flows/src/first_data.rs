@@ -1,4 +1,4 @@
-//! Departure and arrival times of the first data packets, for any transport.
+//! Departure and arrival times of a flow's first data packets, for any transport.
 
 use std::cell::Cell;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::net::UdpSocket;
 
 use crate::flow::{Ends, Hosts, Told};
 
-/// All protocols, including outgoing packets (`linux/if_ether.h`).
+/// Protocol number that receives packets of all protocols, including outgoing ones (`linux/if_ether.h`).
 const ETH_P_ALL: u16 = 3;
 
 /// Records the times of the flow's first data packets at both hosts.
@@ -26,7 +26,7 @@ fn watch_at(ends: &Ends<'_, impl Hosts>, host: Node, time: fn(&Told) -> &Cell<Op
     let socket = ends.at(host, "a watch of packets", socket)?;
     let (told, sender) = (Rc::clone(&ends.told), ends.surroundings.hosts.address(ends.sender).octets());
     ends.run(async move {
-        // Read the IPv4 header only; lengths are those of whole packets.
+        // Read the IPv4 header only: with `TRUNC`, the returned length is that of the whole packet.
         let mut header = [0; 20];
         loop {
             let receive = || Ok(recv(&socket, &mut header, RecvFlags::TRUNC)?);
@@ -40,7 +40,7 @@ fn watch_at(ends: &Ends<'_, impl Hosts>, host: Node, time: fn(&Told) -> &Cell<Op
     Ok(())
 }
 
-/// Packet socket, registered with the runtime as a UDP socket.
+/// Opens a packet socket, and registers it with the runtime in the type of a UDP socket.
 fn socket() -> io::Result<UdpSocket> {
     let protocol = Protocol::from(i32::from(ETH_P_ALL.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;

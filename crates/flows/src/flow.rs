@@ -17,13 +17,13 @@ use tokio::task::spawn_local;
 
 use crate::clock::Clock;
 
-/// Port of all receivers; each has its own host.
+/// Port of all receivers. It may be the same, as each receiver has its own host.
 const PORT: u16 = 4_433;
 
 /// Read and write size, bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Progress that a flow's ends report during a run.
+/// Progress of a flow during a run, as reported by its two ends.
 #[derive(Debug)]
 pub struct Told {
     pub(crate) clock: Clock,
@@ -38,7 +38,7 @@ pub struct Told {
     views: Views,
 }
 
-/// Callback that adds an end's columns to a trace line.
+/// Callback by which an end adds its columns to a trace line.
 type View = Box<dyn Fn(FlowColumns) -> FlowColumns>;
 
 #[derive(Default)]
@@ -66,31 +66,31 @@ impl Told {
         }
     }
 
-    /// Current state of the flow, as far as its ends know.
+    /// Returns the current columns of the flow for a trace.
     #[must_use]
     pub fn look(&self) -> FlowColumns {
         let row = FlowColumns { delivered_bytes: self.delivered_bytes.get(), ..FlowColumns::default() };
         self.views.0.borrow().iter().fold(row, |row, view| view(row))
     }
 
-    /// Adds an end's columns.
+    /// Adds an end's columns to the trace.
     pub(crate) fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
         self.views.0.borrow_mut().push(Box::new(view));
     }
 
-    /// Application bytes that arrived in order.
+    /// Returns the application bytes that arrived in order.
     #[must_use]
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.get()
     }
 
-    /// True once the flow is confirmed or has failed.
+    /// Returns true once the flow is confirmed or has failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.confirmed_ns.get().is_some() || self.failure.borrow().is_some()
     }
 
-    /// Results of the flow; `received_bytes` is the number of IP bytes at its receiving host.
+    /// Returns the results of the flow; `received_bytes` is the number of IP bytes at its receiving host.
     #[must_use]
     pub fn reading(&self, received_bytes: u64) -> FlowReading {
         FlowReading {
@@ -126,15 +126,15 @@ impl Told {
     }
 }
 
-/// Hosts of flows.
+/// Access to the hosts of flows.
 pub trait Hosts {
-    /// Runs `f` with the current thread at a host: sockets opened by `f` belong to it.
+    /// Runs `f` with the current thread at `host`: sockets opened by `f` belong to that host.
     ///
     /// # Errors
     /// Fails with a sentence if the thread cannot enter the host.
     fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String>;
 
-    /// Address of a host.
+    /// Returns the address of a host.
     fn address(&self, host: Node) -> Ipv4Addr;
 }
 
@@ -147,8 +147,8 @@ pub struct Surroundings<'run, H> {
     pub clock: Clock,
     /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,
-    /// True if network devices limit senders to their access rate and make sockets wait. Otherwise TCP is configured with that rate
-    /// (`SO_MAX_PACING_RATE`), and DFCP at line rate too: no host can send faster than its device.
+    /// True if network devices limit senders to their access rate and make sockets wait. Otherwise TCP is configured
+    /// with that rate (`SO_MAX_PACING_RATE`), and so is DFCP at line rate: no host can send faster than its device.
     pub has_devices: bool,
 }
 
@@ -170,7 +170,7 @@ impl<H: Hosts> Ends<'_, H> {
         made.map_err(|error| format!("cannot set up {what}: {error}"))
     }
 
-    /// Rate to configure at the sender if no device limits it, bit/s of IP packets.
+    /// Returns the rate to configure at the sender if no device limits it, bit/s of IP packets.
     pub(crate) fn device_bps(&self) -> Option<u64> {
         let access_bps = self.spec.access_bps;
         (!self.surroundings.has_devices && access_bps > 0).then_some(access_bps)
@@ -184,7 +184,7 @@ impl<H: Hosts> Ends<'_, H> {
         SocketAddrV4::new(self.surroundings.hosts.address(self.sender), 0).into()
     }
 
-    /// Runs one of the ends; its error is the flow's failure.
+    /// Runs one end of the flow as a task. An error of the end is the flow's failure.
     pub(crate) fn run<E: Display>(&self, end: impl Future<Output = Result<(), E>> + 'static) {
         let told = Rc::clone(&self.told);
         spawn_local(async move {
@@ -195,7 +195,7 @@ impl<H: Hosts> Ends<'_, H> {
     }
 }
 
-/// Writes the flow's bytes, or without end.
+/// Writes `bytes` bytes, or endlessly if that is `None`.
 pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<u64>) -> io::Result<()> {
     let chunk = vec![0; CHUNK_BYTES];
     let mut left = bytes.unwrap_or(u64::MAX);
@@ -208,7 +208,7 @@ pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<
     Ok(())
 }
 
-/// Reads to the end; `each` is called after all received data.
+/// Reads to the end of the stream. `each` is called after each read.
 pub(crate) async fn read<R: AsyncRead + Unpin>(
     reader: &mut R,
     told: &Told,

@@ -1,5 +1,6 @@
-//! Ends of a plan's flows over real sockets: the kernel's own TCP, DFCP by the public crate, and quinn's QUIC. Used by the laboratory's
-//! platforms that have a kernel, for any network between the hosts. Linux only; on other systems this crate is empty.
+//! Ends of a plan's flows over real sockets: the kernel's own TCP, DFCP through its public crate, and quinn's QUIC.
+//! Platforms of the laboratory that have a kernel use these ends, over any network between the hosts. Linux only; on
+//! other systems this crate is empty.
 //!
 //! All ends of a run are tasks of one thread, because a socket's host follows from the thread's namespace.
 

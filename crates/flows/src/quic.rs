@@ -1,4 +1,4 @@
-//! QUIC by quinn, over sockets.
+//! QUIC flows by quinn, over sockets.
 
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +11,7 @@ use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 
 use crate::flow::{Ends, Hosts, read, write};
 
-/// Bytes that an endless application may write before acknowledgement: 200 Mbit/s need them at 2 s.
+/// Bytes that an endless application may write before acknowledgement: enough for 200 Mbit/s at an RTT of 2 s.
 const SEND_WINDOW_BYTES: u64 = 64 << 20;
 
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: QuicConfig) -> Result<(), String> {

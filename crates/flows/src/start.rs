@@ -1,4 +1,4 @@
-//! Set-up of a flow: transport and ends.
+//! Set-up of a flow: choice of the transport, and start of both ends.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::flow::{Ends, Hosts, Surroundings, Told};
 use crate::quic;
 use crate::{dfcp, first_data, tcp};
 
-/// Sets up a flow that starts at its time. `endpoints` are its sender and receiver.
+/// Sets up a flow that starts at the time in `spec`. `endpoints` are its sender and receiver.
 ///
 /// # Errors
 /// Fails with a sentence about the set-up.
@@ -51,7 +51,7 @@ pub fn start<H: Hosts>(
     Ok(told)
 }
 
-/// Transport of a flow as in the simulator, but with real coding of symbols.
+/// Returns the transport of a flow, as in the simulator, but with real coding of symbols.
 ///
 /// # Errors
 /// Fails with a sentence about an unsupported option.
@@ -59,19 +59,19 @@ pub fn transport(spec: &FlowSpec) -> Result<Transport, String> {
     transport_at(spec, None)
 }
 
-/// Transport of a flow, limited to the device's rate if it sends at line rate.
+/// Returns the transport of a flow. A flow at line rate is limited to the device's rate.
 fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, String> {
     let is_dfcp = spec.transport.kind.is_dfcp();
     let mut carrier = Carrier { codec: is_dfcp.then_some(true), ..spec.transport.clone() };
     let own = carrier.rate.or_else(|| (carrier.kind == Kind::Classic).then_some(Pace::Line));
-    // Parameters of the thesis set their own rate.
+    // Thesis parameters set a rate themselves.
     let told_bps = device_bps.filter(|_| is_dfcp && own == Some(Pace::Line) && carrier.parameters.is_empty());
     if let Some(bps) = told_bps {
         carrier.rate = Some(Pace::Mbps(bps as f64 / 1e6));
     }
     let mut transport = carrier.transport(spec.share_bps, spec.loss)?;
     if let (Transport::Dfcp(config), Some(_)) = (&mut transport, told_bps) {
-        // The circuit breaker does not act at line rate.
+        // The circuit breaker does not act at line rate, so it must not act at the rate that replaces it.
         config.sender.breaker = false;
     }
     Ok(spec.movable(transport))

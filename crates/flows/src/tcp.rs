@@ -1,4 +1,4 @@
-//! The kernel's own TCP, and its settings.
+//! TCP flows by the kernel's own TCP, and its settings.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::flow::{Ends, Hosts, read, write};
 /// Payload share of a full packet, 1448 of 1500 bytes.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
-/// The kernel's name of the algorithm that both ends must use.
+/// Kernel name of the algorithm that both ends, not only the sender, must use.
 const DCTCP: &str = "dctcp";
 
 /// Socket option for the maximum pacing rate, bytes per second; it uses an internal timer, without a queue discipline.
@@ -26,12 +26,12 @@ struct MaxPacingRate;
 
 nix::setsockopt_impl!(MaxPacingRate, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32, SetStruct<'_, u32>);
 
-/// The kernel's name of an algorithm; `None` if it lacks it.
+/// Returns the kernel's name of an algorithm, or `None` if the kernel lacks the algorithm.
 #[must_use]
 pub fn congestion(config: &Config) -> Option<&'static str> {
     match config.congestion {
         Congestion::Cubic => Some("cubic"),
-        // With SACK, RACK and PRR, as all of its algorithms.
+        // The kernel's Reno has SACK, RACK and PRR, like all of its algorithms.
         Congestion::NewReno => Some("reno"),
         Congestion::Bbr1 => Some("bbr"),
         Congestion::Dctcp => Some(DCTCP),
@@ -71,7 +71,7 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), 
 fn listen(congestion: &str, at: SocketAddr) -> io::Result<TcpListener> {
     let listener = StdListener::bind(at)?;
     if congestion == DCTCP {
-        // A DCTCP receiver echoes each mark; other algorithms' receivers echo until the sender responds.
+        // A DCTCP receiver echoes each CE mark; receivers of other algorithms echo until the sender responds.
         SockRef::from(&listener).set_tcp_congestion(congestion.as_bytes())?;
     }
     listener.set_nonblocking(true)?;
@@ -82,7 +82,7 @@ fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Re
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_tcp_congestion(congestion.as_bytes())?;
     if let Some(bps) = device_bps {
-        // The kernel counts payload, and treats the largest number as no limit.
+        // The kernel counts payload, and treats the maximum number as no limit.
         let bytes_per_s = (bps as f64 / 8.0 * PAYLOAD_SHARE).min(f64::from(u32::MAX - 1)) as u32;
         setsockopt(&socket, MaxPacingRate, &bytes_per_s)?;
     }
@@ -94,16 +94,17 @@ fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Re
 /// Enables ECN for outgoing TCP connections in the current thread's namespace (RFC 3168).
 ///
 /// # Errors
-/// Fails with a sentence about the refused setting.
+/// Fails with a sentence if the kernel refuses the setting.
 pub fn tcp_ecn() -> Result<(), String> {
     let path = "/proc/sys/net/ipv4/tcp_ecn";
     fs::write(path, "1").map_err(|error| format!("cannot write 1 to {path}: {error}"))
 }
 
-/// Sets TCP buffers in the current thread's namespace: they start at the kernel's defaults and grow to the simulator's limits.
+/// Sets TCP buffers in the current thread's namespace: initial sizes are the kernel's defaults, maximum sizes the
+/// simulator's.
 ///
 /// # Errors
-/// Fails with a sentence about the refused setting.
+/// Fails with a sentence if the kernel refuses the setting.
 pub fn tcp_buffers() -> Result<(), String> {
     for (name, first) in [("tcp_rmem", "4096 131072"), ("tcp_wmem", "4096 16384")] {
         let (path, value) = (format!("/proc/sys/net/ipv4/{name}"), format!("{first} {RECEIVE_BUFFER_BYTES_MAX}"));

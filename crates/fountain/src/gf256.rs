@@ -3,10 +3,10 @@
 //!
 //! This module is for single elements and for tables built at compile time; long vectors are processed by [`crate::kernel`].
 
-/// The field polynomial, x⁸ included.
+/// Field polynomial, including x⁸.
 pub const POLYNOMIAL: u16 = 0x11D;
 
-/// The product of `a` and `b`, by shifting and adding.
+/// Returns the product of `a` and `b`, by shifting and adding.
 #[must_use]
 pub const fn mul(a: u8, b: u8) -> u8 {
     let (mut a, mut b, mut product) = (a as u16, b, 0);
@@ -23,7 +23,7 @@ pub const fn mul(a: u8, b: u8) -> u8 {
     product as u8
 }
 
-/// Returns the inverse of `a`, or 0 if `a` is 0.
+/// Returns the inverse of `a`, and 0 for 0, which has no inverse.
 #[must_use]
 pub const fn inverse(a: u8) -> u8 {
     INVERSES[a as usize]
@@ -48,8 +48,8 @@ const fn inverses() -> [u8; 256] {
     table
 }
 
-/// Products of one coefficient with all low and all high nibbles: the product with a byte is `low[b & 15] ^ high[b >> 4]`, the lookup
-/// performed by byte shuffles of SIMD units.
+/// Products of one coefficient with all low and all high nibbles. The product with a byte is `low[b & 15] ^ high[b >>
+/// 4]`; byte shuffles of SIMD units perform these lookups.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", test))]
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
@@ -58,7 +58,7 @@ pub(crate) struct NibbleProducts {
     pub(crate) high: [u8; 16],
 }
 
-/// [`NibbleProducts`] of every coefficient; 8 KiB, so they stay in the first-level cache.
+/// [`NibbleProducts`] of every coefficient: 8 KiB, which stay in the first-level cache.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", test))]
 pub(crate) static NIBBLE_PRODUCTS: [NibbleProducts; 256] = nibble_products();
 

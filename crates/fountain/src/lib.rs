@@ -1,14 +1,15 @@
-//! Fountain codes of DFCP: they make as many encoding symbols from the source symbols of a block as a path needs, and rebuild the block
-//! from any sufficient subset.
+//! Fountain codes of DFCP. They make any number of encoding symbols from the source symbols of a block, and rebuild the
+//! block from any sufficient subset.
 //!
 //! * [`random_linear`] — code id 1, of the *modern* profile: systematic, dense, over GF(256), up to 256 symbols.
 //! * [`raptor`] — code id 0, of the *classic* profile: the thesis's Raptor code over bytes.
 //! * [`kernel`] — the vector instructions used by both, chosen once at run time.
 //! * [`gf256`] — the field.
 //!
-//! The crate is a pure function of its arguments: no clock, no randomness beyond a symbol's id, no I/O, no threads. Without the feature
-//! `std` (on by default) it needs only an allocator, and uses the instruction sets that the compilation target is known to have. The codes
-//! are specified in `spec/fountain-code.md` and `spec/fountain-code-classic.md`, with golden vectors.
+//! The crate is a pure function of its arguments: no clock, no randomness beyond a symbol's id, no I/O, no threads.
+//! Without the feature `std` (on by default) it needs only an allocator, and uses the instruction sets that the
+//! compilation target is known to have. The codes are specified in `spec/fountain-code.md` and
+//! `spec/fountain-code-classic.md`, with test vectors.
 //!
 //! ```
 //! use dfcp_fountain::{kernel::Kernel, random_linear::{BlockShape, Decoder, Encoder}};

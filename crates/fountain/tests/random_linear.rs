@@ -31,7 +31,7 @@ fn coefficients(esi: u32, k: usize) -> Vec<u8> {
     coefficients
 }
 
-/// The span of vectors, in echelon form.
+/// Span of vectors, in echelon form.
 #[derive(Clone, Default)]
 struct Span(Vec<Vec<u8>>);
 
@@ -68,7 +68,7 @@ struct Model {
     k: usize,
     span: Span,
     sources: Vec<bool>,
-    /// Symbols kept, before the decoder checks for dependence.
+    /// Ids of repair symbols that the decoder stores before it checks for dependence.
     stored: Vec<u32>,
 }
 
@@ -166,7 +166,7 @@ fn check_pushed(pushed: Pushed, esi: u32, model: &mut Model, decoder: &Decoder) 
     let counted = k.saturating_sub(model.stored.len());
     let exact = k - model.span.rank();
     if counted == 0 {
-        // From the K-th symbol on the count is exact, and dependent symbols are dropped.
+        // From the K-th symbol on, the count is exact and dependent symbols are dropped.
         assert_eq!(decoder.missing(), exact, "after {esi}");
         let mut kept = Span::default();
         let sources = (0..k as u32).filter(|i| model.sources[*i as usize]);
@@ -293,7 +293,8 @@ fn misuse_is_an_error() {
     assert_eq!(decoder.into_block(), None);
 }
 
-/// Decodes with `lost` of 45 source symbols and about half of the repair symbols lost; returns the number of symbols beyond 45.
+/// Decodes with `lost` of 45 source symbols and about half of the repair symbols lost; returns the number of symbols
+/// needed beyond 45.
 fn extra_symbols(seed: u64, lost: usize, first_esi: u32) -> usize {
     const K: usize = 45;
     let draws = random_bytes(seed, 2 * K);
@@ -331,7 +332,7 @@ fn failures_are_rarer_than_promised() {
         }
         let percent = |count: u64| 100.0 * count as f64 / TRIALS as f64;
         println!("{lost} lost: {:.3} % at +0, {:.4} % at +1", percent(failed_here), percent(failed_again_here));
-        // One lost symbol is always repaired; other cases have a tolerance of a fifth here, because of fewer trials.
+        // One lost symbol is always repaired. Other cases have a tolerance of 20 % here, because of fewer trials.
         assert!(failed_here * 1000 <= if lost == 1 { 0 } else { 6 * TRIALS }, "{failed_here} of {TRIALS}, {lost} lost");
         if lost > 1 {
             (failed, failed_again, trials) = (failed + failed_here, failed_again + failed_again_here, trials + TRIALS);
@@ -342,8 +343,8 @@ fn failures_are_rarer_than_promised() {
     assert!(failed_again * 10_000 <= trials, "at +1: {failed_again} of {trials}");
 }
 
-/// Regression test: a source symbol that arrives after the K-th symbol, while dependent repair symbols are still stored, makes more than K
-/// symbols known at once. In the largest blocks this once exceeded a kernel's limit.
+/// Regression test: more than K symbols are known if a source symbol arrives after the K-th symbol, while dependent
+/// repair symbols are still stored. In the largest blocks this once exceeded a kernel's limit.
 #[test]
 fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     let shape = BlockShape::new(256, 256).unwrap();
@@ -379,8 +380,8 @@ fn kept_bytes_max(shape: BlockShape) -> usize {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// One decoder for many blocks, finished or not, gives the results of a new one per block, and never keeps more memory than the present
-    /// block may need.
+    /// A decoder that is restarted for many blocks, finished or not, gives the results of a new decoder per block. It
+    /// never keeps more memory than the present block may need.
     #[test]
     fn a_decoder_which_is_restarted_is_as_good_as_a_new_one(
         blocks in proptest::collection::vec((1..=K_MAX, 1_usize..40, any::<u64>(), 0_u8..100), 1..6),

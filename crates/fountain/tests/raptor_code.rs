@@ -175,7 +175,7 @@ fn decoder_takes_a_bounded_number_of_segments() {
         let refused = index as usize == SEGMENTS_MAX;
         assert_eq!(pushed, if refused { Err(Error::TooManySegments) } else { Ok(true) });
     }
-    // Contradictory symbols give wrong bytes, never a panic.
+    // Contradictory symbols give wrong bytes, but never a panic.
     decoder.decode();
 }
 
@@ -331,7 +331,7 @@ struct Component {
     k: usize,
     q: usize,
     s: usize,
-    /// Bits of the sequence from the first bit of the current draw on.
+    /// Bits of the sequence, from the first bit of the current draw on.
     bits: Vec<bool>,
 }
 

@@ -16,7 +16,7 @@ fn with_prefix(value: f64, unit: &str) -> String {
     let mut scaled = value.max(0.0);
     let mut prefixes = ["", "k", "M", "G", "T", "P"].into_iter().peekable();
     let mut prefix = prefixes.next().unwrap_or_default();
-    // 999.5 would be shown as 1000.
+    // Without this limit, 999.5 would be shown as 1000.
     while scaled >= 999.5 && prefixes.peek().is_some() {
         scaled /= 1000.0;
         prefix = prefixes.next().unwrap_or_default();

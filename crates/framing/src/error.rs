@@ -1,10 +1,10 @@
-//! Reasons why one file was not stored ([`Failure`]), and breaches of the protocol by a peer ([`ProtocolError`]).
+//! Reasons why a file was not stored ([`Failure`]), and violations of the protocol by a peer ([`ProtocolError`]).
 
 use std::io;
 
 use crate::limits::SENTENCE_BYTES_MAX;
 
-/// Reason for which a file or directory was not stored, as sent in a verdict.
+/// Code of a failed entry, as sent in a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FailureCode {
@@ -30,7 +30,7 @@ pub enum FailureCode {
     NotAdmitted = 10,
     /// The receiver's program was stopped.
     Stopped = 11,
-    /// The server was started without what the request needs. (12 is not a failure: unchanged.)
+    /// The server was started without an option that the request needs. (Code 12 is not a failure: unchanged.)
     Unsuited = 13,
     /// The entry was not deleted, because another file system is mounted there.
     Mounted = 14,
@@ -39,7 +39,7 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
-    /// Failure code of a byte; `None` for codes of later versions.
+    /// Decodes a failure code; `None` for codes of later versions.
     pub fn from_wire(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Exists,
@@ -61,25 +61,25 @@ impl FailureCode {
     }
 }
 
-/// Reason for which a file was not stored.
+/// Reason why a file was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Failure {
-    /// Code, for programs.
+    /// Code for programs.
     pub code: FailureCode,
-    /// Sentence, for people; at most [`SENTENCE_BYTES_MAX`] bytes.
+    /// Sentence for people; at most [`SENTENCE_BYTES_MAX`] bytes.
     pub sentence: String,
 }
 
 impl Failure {
-    /// Makes a failure; the sentence is cut to its limit.
+    /// Makes a failure; the sentence is cut to [`SENTENCE_BYTES_MAX`].
     pub fn new(code: FailureCode, sentence: impl Into<String>) -> Self {
         let mut sentence = sentence.into();
         truncate(&mut sentence, SENTENCE_BYTES_MAX);
         Self { code, sentence }
     }
 
-    /// Failure for an error of the receiver's file system during `what` (such as “write the file”).
+    /// Makes a failure from an error of the receiver's file system during `what`, like “write the file”.
     pub fn from_io(what: &str, error: &io::Error) -> Self {
         use io::ErrorKind as Kind;
         let (code, hint) = match error.kind() {
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// Sentence for a sender whose file name is taken, with any content.
+/// Sentence for a sender whose file name already exists at the receiver, with any content.
 pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it, or --allow-update so that files \
                           which are the same count as unchanged";
 
@@ -155,22 +155,22 @@ pub enum ProtocolError {
         /// Name of the frame.
         frame: &'static str,
     },
-    /// An ordinal is wrong: used twice, not increasing for directories, or that of an entry whose predecessors are missing.
+    /// An ordinal is wrong: used twice, decreasing for directories, or of an entry whose predecessors are missing.
     #[error("the sender's entry {index} is out of order or has come before")]
     Ordinal {
         /// Ordinal in the frame.
         index: u32,
     },
-    /// A stream ended within a file.
+    /// The stream ended within a file.
     #[error("the sender ended a stream inside of a file")]
     CutFile,
-    /// There are more additional streams than a session permits, or than the sender announced.
+    /// The sender opened more additional streams than a session permits, or than it announced.
     #[error("the sender opened more streams than it may")]
     TooManyStreams,
-    /// More entries are missing between received ones than can be in flight.
+    /// More entries are missing between received entries than can be in flight.
     #[error("the sender left out too many entries")]
     TooManyGaps,
-    /// A verdict is for an entry that was not sent, or already has one.
+    /// A verdict refers to an entry that was not sent, or that already has a verdict.
     #[error("the receiver answered for entry {index}, which does not await an answer")]
     StrayVerdict {
         /// Ordinal in the verdict.

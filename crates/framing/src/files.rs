@@ -28,13 +28,13 @@ fn sentence(body: &[u8]) -> Option<String> {
     std::str::from_utf8(body).ok().map(str::to_owned)
 }
 
-/// Appends a text after its 16-bit length. Names and patterns are far shorter than that limit.
+/// Appends a text with a 16-bit length before it. Names and patterns are far shorter than that limit.
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
     out.extend_from_slice(text);
 }
 
-/// Decodes such a text of at most `bytes_max` bytes.
+/// Decodes a text with a 16-bit length before it; at most `bytes_max` bytes.
 fn take_text(fields: &mut Fields<'_>, bytes_max: usize) -> Option<Vec<u8>> {
     let len = usize::from(u16::from_be_bytes(fields.array()?));
     if len > bytes_max {

@@ -1,11 +1,12 @@
-//! Names as compared by file systems that ignore some differences.
+//! Folding of names for comparison like in file systems that ignore some differences.
 //!
-//! FAT, exFAT, NTFS, APFS, HFS+, and ext4 and F2FS in directories with `casefold`, ignore case. FAT and Windows drop dots and spaces at the
-//! end. HFS+ and `casefold` ignore invisible code points. NTFS reads the text after a colon as the name of a stream of the file. FAT gives
-//! each file a second name of 8 and 3 characters. A name from a peer must not reach a file with another name in such a way, and its future
-//! file system is unknown: so a name that may be reserved on any file system is reserved on all.
+//! FAT, exFAT, NTFS, APFS, HFS+, and ext4 and F2FS in directories with `casefold`, ignore case. FAT and Windows drop
+//! dots and spaces at the end. HFS+ and `casefold` ignore invisible code points. NTFS reads the text after a colon as
+//! the name of a stream of the file. FAT gives each file a second name of 8 and 3 characters. Through such a
+//! difference, a peer's name must not reach a file with another name. The file system that will store a name is
+//! unknown, so a name that is reserved on any file system is reserved on all.
 
-/// Component without the differences that such file systems ignore.
+/// Returns a component in lower case, without ignorable code points and without trailing dots and spaces.
 pub fn folded(component: &[u8]) -> Vec<u8> {
     let mut folded = Vec::with_capacity(component.len());
     for chunk in component.utf8_chunks() {
@@ -20,9 +21,9 @@ pub fn folded(component: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// True if a component can be, on some file system, the generated short name of a name that starts with a dot and `prefix` and ends with a
-/// dot and `suffix`: `PREFIX~1.SUF`, or with the first two letters and four digits of a checksum, `PR12AB~1.SUF` (Linux `vfat` and
-/// Windows). Both arguments are in lower case.
+/// Returns true if a component can be, on some file system, the generated short name (8.3) of a long name that starts
+/// with a dot and `prefix` and ends with a dot and `suffix`: `PREFIX~1.SUF`, or with the first two letters and four
+/// digits of a checksum, `PR12AB~1.SUF` (Linux `vfat` and Windows). `prefix` and `suffix` are in lower case.
 pub(crate) fn is_short_name_of(folded: &[u8], prefix: &[u8], suffix: &[u8]) -> bool {
     let Some(dot) = folded.iter().rposition(|byte| *byte == b'.') else { return false };
     let (base, extension) = (&folded[..dot], &folded[dot + 1..]);
@@ -35,7 +36,7 @@ pub(crate) fn is_short_name_of(folded: &[u8], prefix: &[u8], suffix: &[u8]) -> b
         && base.starts_with(&prefix[..prefix.len().min(2)])
 }
 
-/// True for a `Default_Ignorable_Code_Point` of Unicode 16.
+/// Returns true for a `Default_Ignorable_Code_Point` of Unicode 16.
 fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -1,27 +1,28 @@
-//! Frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, and the body; numbers are in network byte order.
+//! Frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, and the body; numbers are in network byte
+//! order.
 //!
 //! Decoding never panics, and a length is checked against its limit before memory is allocated for it.
 
 use crate::error::ProtocolError;
 use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 
-/// Bytes of a header.
+/// Length of a frame header, bytes.
 pub const HEADER_BYTES: usize = 5;
-/// Bytes of the preamble that each end sends first.
+/// Length of the preamble that each end sends first, bytes.
 pub const PREAMBLE_BYTES: usize = 8;
-/// Bit of a preamble's seventh byte: files are sent to the end that opened the connection.
+/// Bit of a preamble's seventh byte: files go to the end that opened the connection.
 const TO_CALLER: u8 = 1;
 
-/// Protocol of a connection and, for files, their direction: the fifth and the seventh byte of the preamble.
+/// Protocol of a connection and, for files, the direction: the fifth and the seventh byte of the preamble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Files ([`crate::files`]) from the end that opened the connection.
+    /// Files ([`crate::files`]) sent by the end that opened the connection.
     Files,
-    /// Files to the end that opened the connection.
+    /// Files sent to the end that opened the connection.
     FilesToCaller,
     /// Measurements ([`crate::perf`] and [`crate::messages`]).
     Perf,
-    /// Datagrams, each as a message ([`crate::messages`]).
+    /// Piped datagrams, each as one message ([`crate::messages`]).
     Pipe,
 }
 
@@ -42,7 +43,7 @@ impl Service {
         }
     }
 
-    /// True for files, in either direction.
+    /// Returns true for files, in either direction.
     pub const fn is_files(self) -> bool {
         matches!(self, Self::Files | Self::FilesToCaller)
     }
@@ -51,7 +52,7 @@ impl Service {
         if matches!(self, Self::FilesToCaller) { TO_CALLER } else { 0 }
     }
 
-    /// Version at this end; others are refused.
+    /// Returns the protocol version at this end; a peer with another version is refused.
     pub const fn version(self) -> u8 {
         match self {
             Self::Files | Self::FilesToCaller => 3,
@@ -60,7 +61,7 @@ impl Service {
         }
     }
 
-    /// The eight bytes that each end sends first.
+    /// Returns the eight bytes that each end sends first.
     pub const fn preamble(self) -> [u8; PREAMBLE_BYTES] {
         [b'D', b'F', b'C', b'P', self.letter(), self.version(), self.flags(), 0]
     }
@@ -68,7 +69,8 @@ impl Service {
     /// Checks the peer's preamble; reserved bits are ignored.
     ///
     /// # Errors
-    /// Fails for another service, another version of this one, or disagreeing directions (both ends send, or both receive).
+    /// Fails for another service, another version of this service, or disagreeing directions (both ends send, or both
+    /// receive).
     pub fn check(self, preamble: [u8; PREAMBLE_BYTES]) -> Result<(), ProtocolError> {
         let [b'D', b'F', b'C', b'P', service, version, flags, _] = preamble else {
             return Err(ProtocolError::Preamble { expected: self.name() });
@@ -86,7 +88,7 @@ impl Service {
     }
 }
 
-/// Frame types: below 0x40 those of senders, from 0x40 those of receivers.
+/// Frame types: senders use types below 0x40, receivers types from 0x40 on.
 pub mod kind {
     /// A directory, before its content.
     pub const DIRECTORY: u8 = 0x01;
@@ -94,7 +96,7 @@ pub mod kind {
     pub const FILE: u8 = 0x02;
     /// Bytes of the current file, or of a measurement.
     pub const DATA: u8 = 0x03;
-    /// End of the current file.
+    /// End of the current file, with its length and hash.
     pub const FILE_END: u8 = 0x04;
     /// Abort of the current file.
     pub const FILE_ABORT: u8 = 0x05;
@@ -102,15 +104,15 @@ pub mod kind {
     pub const END: u8 = 0x06;
     /// A file with a partial copy at the receiver.
     pub const RESUME: u8 = 0x07;
-    /// A file that is sent if the receiver asks for it.
+    /// A file whose content is sent if the receiver requests it.
     pub const OFFER: u8 = 0x08;
     /// Hashes of the receiver's partial copy.
     pub const TREE: u8 = 0x09;
     /// Start of a part of the partial copy that is sent again.
     pub const AGAIN: u8 = 0x0a;
-    /// Names in a directory; all other names there are to be deleted.
+    /// Names in a directory of the sender; all other names in that directory at the receiver are to be deleted.
     pub const LISTING: u8 = 0x0b;
-    /// Reference to a part of the file that the receiver has under this name.
+    /// Reference to a part of the older version that the receiver has under this name.
     pub const COPY: u8 = 0x0c;
     /// Announcement of listings.
     pub const DELETE: u8 = 0x0d;
@@ -124,7 +126,7 @@ pub mod kind {
     pub const PROGRESS: u8 = 0x42;
     /// Totals, after all verdicts.
     pub const SUMMARY: u8 = 0x43;
-    /// End of the session with a reason; also sent by a listening sender to a refused caller.
+    /// End of the session with a reason; also sent by a listening sender to a caller that it refuses.
     pub const REFUSED: u8 = 0x44;
     /// Capabilities of the receiver for this sender.
     pub const HELLO: u8 = 0x45;
@@ -142,15 +144,15 @@ pub mod kind {
     pub const SWEPT: u8 = 0x4b;
     /// Request of a perf client.
     pub const PERF_REQUEST: u8 = 0x21;
-    /// Path statistics of a sender, sent between data when the server sends.
+    /// Path statistics of a sending perf server, sent between data frames.
     pub const PERF_PATH: u8 = 0x22;
-    /// Server's answer to a raw request to send, without a body: the data that follow have no frames.
+    /// A perf server's answer to a raw request to send; it has no body. The data after it have no frames.
     pub const PERF_RAW: u8 = 0x23;
     /// Request of a perf client that measures messages.
     pub const PERF_MESSAGES: u8 = 0x24;
     /// Counters of a sender of messages.
     pub const MESSAGES_SENT: u8 = 0x25;
-    /// Request of a caller for a pipe.
+    /// Request of a client to open a pipe.
     pub const PIPE_OPEN: u8 = 0x26;
     /// Counters of a perf receiver.
     pub const PERF_REPORT: u8 = 0x61;
@@ -168,7 +170,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes a header. The length of the body is checked against the limit of its type, so that memory may be allocated for it.
+    /// Decodes a header. The length of the body is checked against the limit of its type, so that memory of this size
+    /// may be allocated.
     ///
     /// # Errors
     /// Fails with [`ProtocolError::TooLarge`].
@@ -186,7 +189,7 @@ pub fn with_header(frame_kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec
     let start = out.len();
     out.extend_from_slice(&[frame_kind, 0, 0, 0, 0]);
     body(out);
-    // Callers keep bodies far below 4 GiB; a longer length would be clamped here and refused by the peer.
+    // Callers keep bodies far below 4 GiB. A longer length would be clamped here, and refused by the peer.
     let len = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
     out[start + 1..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
 }
@@ -199,7 +202,7 @@ pub struct Fields<'a>(
 );
 
 impl Fields<'_> {
-    /// Decodes the next `N` bytes; `None` if fewer are left.
+    /// Decodes the next `N` bytes; `None` if fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

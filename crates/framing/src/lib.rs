@@ -1,9 +1,10 @@
 //! Frames of `spec/file-transfer.md`, for file transfers and measurements, and names of files. Sans I/O.
 //!
-//! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]), which limits
-//! the body, and the body. [`files::ToReceiver`] and [`files::ToSender`] are the frames of a file transfer, those of [`perf`] the frames of
-//! a measurement, and those of [`messages`] the control frames beside messages. A name in a frame is an arbitrary byte string until
-//! [`names::RelativeName::parse`] accepts it.
+//! A caller first reads the peer's preamble ([`frame::Service::check`]). For each frame it then reads the header
+//! ([`frame::Header::decode`]), which limits the length of the body, and the body. File transfers use the frames
+//! [`files::ToReceiver`] and [`files::ToSender`], and measurements the frames of [`perf`]. [`messages`] has control
+//! frames that accompany messages. A name in a frame is an arbitrary byte string until [`names::RelativeName::parse`]
+//! accepts it.
 //!
 //! No decoder panics for any input.
 

@@ -1,13 +1,14 @@
 //! Targets of symbolic links, and the check that they stay inside the transferred tree.
 //!
-//! A target is resolved from the directory of its link. That directory is real, since no component of a name may be a link, so leading `..`
-//! components ascend the name of the link itself. Later `..` components could ascend from the target of another link, so they are refused:
-//! then each link of a tree leads inside the tree, and so does any chain of links.
+//! A target is resolved from the directory of its link. That directory is real, since no component of a name may be a
+//! link, so leading `..` components ascend the name of the link itself. Later `..` components could ascend from the
+//! target of another link, so they are refused. Then each link of a tree leads inside the tree, and so does any chain
+//! of links.
 
 use crate::limits::{DEPTH_MAX, LINK_TARGET_BYTES_MAX};
 use crate::names::{NameError, RelativeName, check_component};
 
-/// Reason for which a target is refused. The sentence is for the user of the end that sent the target.
+/// Reason why a target is refused. The sentence is for the user at the end that sent the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LinkTargetError {
     /// The target is empty.
@@ -22,19 +23,19 @@ pub enum LinkTargetError {
     /// The target ascends above the transferred tree.
     #[error("its target leads out of what is sent")]
     Outside,
-    /// The target ascends after a component that may be a link.
+    /// The target has `..` after a component that may be a link.
     #[error("its target has .. behind another component")]
     ParentInside,
     /// The target has more than [`DEPTH_MAX`] components.
     #[error("its target is more than {DEPTH_MAX} directories deep")]
     TooDeep,
-    /// A component of the target is invalid as a name.
+    /// A component of the target is not a valid name.
     #[error("its target: {0}")]
     Component(NameError),
 }
 
-/// Checks the target of the symbolic link `name` in a tree whose own name has `root_components` components: at least one, the number that a
-/// receiver assumes.
+/// Checks the target of the symbolic link `name`. The name of the tree's root has `root_components` components; 0
+/// counts as 1, the number that a receiver assumes.
 ///
 /// # Errors
 /// Fails with the first rule that is violated.
@@ -48,12 +49,13 @@ pub fn check_link_target(name: &RelativeName, target: &[u8], root_components: us
     if target.starts_with(b"/") {
         return Err(LinkTargetError::Absolute);
     }
-    // Directories of the tree around the link. A link that replaces the tree itself is in none of them, and has no valid target.
+    // Number of directories of the tree around the link. A link that replaces the tree itself is in no directory of the
+    // tree, and has no valid target.
     let around = name.components().count().checked_sub(1 + root_components.max(1)).ok_or(LinkTargetError::Outside)?;
     let (mut up, mut down) = (0, 0);
     for component in target.split(|byte| *byte == b'/') {
         match component {
-            // Systems ignore both components.
+            // Systems ignore empty components and `.`.
             b"" | b"." => {}
             b".." if down > 0 => return Err(LinkTargetError::ParentInside),
             b".." => up += 1,
@@ -102,7 +104,7 @@ mod tests {
             ("t/l", &long, LinkTargetError::TooLong),
             ("t/l", &"x".repeat(256), LinkTargetError::Component(NameError::TooLong)),
             ("t/l", &["d"; DEPTH_MAX].join("/"), LinkTargetError::TooDeep),
-            // A link that replaces the tree itself has nothing inside.
+            // A link that replaces the tree itself cannot point into the tree.
             ("l", "x", LinkTargetError::Outside),
             ("l", ".", LinkTargetError::Outside),
         ] {
@@ -129,7 +131,7 @@ mod tests {
         }
     }
 
-    /// The sender knows the root of its tree, below directories that others share.
+    /// The sender knows the root of its tree, whose parent directories others may share.
     #[test]
     fn a_deeper_root_is_not_left() {
         let name = RelativeName::parse(b"a/t/b/l").unwrap();
@@ -139,7 +141,8 @@ mod tests {
     }
 
     proptest! {
-        /// Independent check: a walk along the components never leaves the tree, whichever components are links that passed themselves.
+        /// Independent check: walking along the components never leaves the tree, even if any component is a link that
+        /// passed the check.
         #[test]
         fn whatever_passes_stays_inside(
             depth in 1_usize..5,
@@ -150,7 +153,7 @@ mod tests {
             let Ok(()) = check_link_target(&name, target.as_bytes(), 1) else { return Ok(()) };
             let mut inside = depth as i64 - 2;
             for component in target.split('/') {
-                // The worst case: every link leads to the root.
+                // Worst case: every component is a link to the root.
                 inside = match component {
                     ".." => inside - 1,
                     "a" => 0,

@@ -1,5 +1,5 @@
-//! Control frames beside messages with deadlines: requests, and counters of both ends. Messages themselves are not sent on the stream of
-//! these frames.
+//! Control frames for messages with deadlines: requests, and counters of both ends. Messages themselves travel outside
+//! of the stream with these frames.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ const PPM: f64 = 1e6;
 /// Deadline and delivery target of messages, as sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worth {
-    /// Deadline of a message after it is handed over; above 0, at most [`MESSAGE_WITHIN_MAX`].
+    /// Time from handing over a message to its deadline; above 0, at most [`MESSAGE_WITHIN_MAX`].
     pub within: Duration,
-    /// Share of messages to deliver in time, parts per million: 500 000 to 999 999.
+    /// Fraction of messages to deliver in time, parts per million: 500 000 to 999 999.
     pub target_ppm: u32,
 }
 
 impl Worth {
-    /// Share of messages to deliver in time.
+    /// Returns the fraction of messages to deliver in time, 0.5 to 1.
     pub fn target(&self) -> f64 {
         f64::from(self.target_ppm) / PPM
     }
@@ -53,14 +53,14 @@ impl Worth {
     }
 }
 
-/// Request of a client for a measurement.
+/// Request of a perf client for a measurement with messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// True if the server sends.
+    /// True if the server sends the messages.
     pub reverse: bool,
-    /// Bytes of each message; at most [`MESSAGE_BYTES_MAX`].
+    /// Length of each message, bytes; at most [`MESSAGE_BYTES_MAX`].
     pub bytes: u32,
-    /// Interval of messages; above 0, at most [`MESSAGE_INTERVAL_MAX`].
+    /// Time between two messages; above 0, at most [`MESSAGE_INTERVAL_MAX`].
     pub every: Duration,
     /// Duration of the measurement; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
@@ -103,7 +103,7 @@ impl Request {
         decoded().ok_or(ProtocolError::Malformed { frame: "perf messages" })
     }
 
-    /// Number of messages of the measurement: one per interval, rounded up.
+    /// Returns the number of messages of the measurement: one per interval, rounded up.
     pub fn count(&self) -> u64 {
         let count = self.duration.as_nanos().div_ceil(self.every.as_nanos().max(1));
         u64::try_from(count).unwrap_or(u64::MAX)
@@ -113,17 +113,17 @@ impl Request {
 /// Counters of a sender of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// True for the last frame, after which every message was delivered or its deadline has passed.
+    /// True for the last frame: every message was delivered or has missed its deadline.
     pub is_final: bool,
     /// Messages offered by the application.
     pub offered: u64,
-    /// Messages of which at least a part was sent.
+    /// Messages of which at least one datagram was sent.
     pub begun: u64,
-    /// Messages that were not sent before their deadline for lack of capacity.
+    /// Messages of which no datagram could be sent before the deadline, for lack of capacity.
     pub unsent: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
-    /// Source symbols among them.
+    /// Source symbols in `datagrams`.
     pub source_symbols: u64,
 }
 
@@ -140,7 +140,7 @@ impl Sent {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Fails for a wrong length, an unknown flag, or more messages than were offered.
+    /// Fails for a wrong length, an unknown flag, or `begun` + `unsent` above `offered`.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -166,8 +166,8 @@ pub struct Came {
     pub unread: u64,
     /// Bytes of the messages delivered in time.
     pub bytes: u64,
-    /// Delay of messages delivered in time, from being handed over, beyond the least one-way delay, µs: median, 99th percentile, 99.9th
-    /// percentile and maximum.
+    /// Delay of messages delivered in time, µs: time from handing over to delivery, minus the least one-way delay.
+    /// Median, 99th percentile, 99.9th percentile and maximum.
     pub waited_us: [u64; 4],
 }
 
@@ -196,7 +196,7 @@ impl Came {
         decoded().ok_or(ProtocolError::Malformed { frame: "messages came" })
     }
 
-    /// Number of messages whose result the receiver knows.
+    /// Returns the number of messages whose result the receiver knows.
     pub fn known(&self) -> u64 {
         [self.in_time, self.late, self.unread].into_iter().fold(0, u64::saturating_add)
     }

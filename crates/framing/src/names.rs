@@ -1,4 +1,4 @@
-//! Names of files in frames: relative byte strings of components joined by `/`, safe on every system.
+//! Names of files in frames: relative byte strings with components joined by `/`, checked to be safe on every system.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::path::{Component, Path};
 use crate::folding::{folded, is_short_name_of};
 use crate::limits::{COMPONENT_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 
-/// Prefix of the names of files being received.
+/// Prefix of the names of unfinished files at the receiver.
 pub const TEMPORARY_PREFIX: &str = ".dfcp-";
-/// Suffix of the names of files being received.
+/// Suffix of the names of unfinished files at the receiver.
 pub const TEMPORARY_SUFFIX: &str = ".part";
 
-/// Reason for which a name is refused. The sentence is for the user of the end that sent the name.
+/// Reason why a name is refused. The sentence is for the user at the end that sent the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name or a component (as in `a//b`, `/a` or `a/`) is empty.
@@ -21,7 +21,7 @@ pub enum NameError {
     /// A component is `.` or `..`, or is not a single directory entry on this system.
     #[error("the name has a component which leaves its directory")]
     Escapes,
-    /// The name is not UTF-8, on a system whose names are text.
+    /// The name is not UTF-8, on a system whose names are Unicode text.
     #[error("the name is not UTF-8, and this system stores no other")]
     NotUtf8,
     /// The name contains a NUL byte, which no file system accepts.
@@ -33,7 +33,7 @@ pub enum NameError {
     /// The name has more than [`DEPTH_MAX`] components.
     #[error("the name is more than {DEPTH_MAX} directories deep")]
     TooDeep,
-    /// A component is the reserved name of an unfinished file, or may be on some file system.
+    /// A component is reserved for unfinished files, or may reach an unfinished file on some file system.
     #[error(
         "the name is one of those reserved for unfinished files ({TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}), or may be taken for one by a file \
          system"
@@ -41,8 +41,8 @@ pub enum NameError {
     Reserved,
 }
 
-/// A relative name whose components are all ordinary directory entries: joined to a directory it stays inside, as long as no directory on
-/// the path is a symbolic link. Code that opens the file must refuse symbolic links.
+/// A relative name whose components are all ordinary directory entries. Joined to a directory, it stays inside that
+/// directory unless a directory on the path is a symbolic link, so code that opens the file must refuse symbolic links.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelativeName(OsString);
 
@@ -64,7 +64,7 @@ impl RelativeName {
         Ok(Self(os_str(bytes)?.to_owned()))
     }
 
-    /// Name of a file on this machine, from its `components` in the file tree.
+    /// Makes the name of a local file from its `components` in the file tree.
     ///
     /// # Errors
     /// Fails like [`RelativeName::parse`].
@@ -74,28 +74,29 @@ impl RelativeName {
             if !bytes.is_empty() {
                 bytes.push(b'/');
             }
-            // On systems whose names are not bytes, components are converted to UTF-8; a name without such a form is refused.
+            // On systems whose names are not bytes, components are converted to UTF-8; a name that is not Unicode is
+            // refused.
             bytes.extend_from_slice(component.as_encoded_bytes());
         }
         Self::parse(&bytes)
     }
 
-    /// Name as bytes, with components joined by `/`.
+    /// Returns the name as bytes, with components joined by `/`.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_encoded_bytes()
     }
 
-    /// Components of the name, at least one.
+    /// Returns the components of the name, at least one.
     pub fn components(&self) -> impl Iterator<Item = &OsStr> {
         self.path().iter()
     }
 
-    /// True if this name lies below `directory`.
+    /// Returns true if this name is below `directory`.
     pub fn is_below(&self, directory: &Self) -> bool {
         self.as_bytes().strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
     }
 
-    /// Name as a relative path.
+    /// Returns the name as a relative path.
     pub fn path(&self) -> &Path {
         Path::new(&self.0)
     }
@@ -107,20 +108,21 @@ impl fmt::Display for RelativeName {
     }
 }
 
-/// True if the component `name` is that of an unfinished file, as written by this program.
+/// Returns true if the component `name` is that of an unfinished file, exactly as written by this program.
 pub fn is_own_temporary(name: &OsStr) -> bool {
     is_of_temporary(name.as_encoded_bytes())
 }
 
-/// True if the component `name` looks like that of an unfinished file, also to file systems that ignore some differences.
+/// Returns true if the component `name` is that of an unfinished file, exactly or after folding (see
+/// [`crate::folding`]).
 pub fn is_temporary(name: &OsStr) -> bool {
     is_own_temporary(name) || is_of_temporary(&folded(name.as_encoded_bytes()))
 }
 
-/// True if the component `name` may reach an unfinished file on some file system.
+/// Returns true if the component `name` may reach an unfinished file on some file system.
 fn is_reserved(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    // Text after a colon may name a stream of the file (NTFS).
+    // On NTFS, text after a colon names a stream of the file.
     let file = bytes.split(|byte| *byte == b':').next().unwrap_or_default();
     let (prefix, suffix) = (&TEMPORARY_PREFIX.as_bytes()[1..], &TEMPORARY_SUFFIX.as_bytes()[1..]);
     is_temporary(name) || is_of_temporary(&folded(file)) || is_short_name_of(&folded(file), prefix, suffix)
@@ -148,7 +150,7 @@ pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     std::str::from_utf8(bytes).map(OsStr::new).map_err(|_| NameError::NotUtf8)
 }
 
-/// Checks that bytes are one ordinary component that is not reserved.
+/// Checks that `component` is one ordinary component and not reserved.
 pub(crate) fn check_component(component: &[u8]) -> Result<(), NameError> {
     if component.is_empty() {
         return Err(NameError::Empty);
@@ -160,7 +162,7 @@ pub(crate) fn check_component(component: &[u8]) -> Result<(), NameError> {
         return Err(NameError::TooLong);
     }
     let component = os_str(component)?;
-    // The system's own parser also finds `..`, and on Windows drive letters and backslashes.
+    // The system's own path parser also finds `..`, and on Windows drive letters and backslashes.
     let mut parsed = Path::new(component).components();
     let (Some(Component::Normal(only)), None) = (parsed.next(), parsed.next()) else {
         return Err(NameError::Escapes);

@@ -1,4 +1,4 @@
-//! Frames of a measurement; data and end frames are those of [`crate::frame`].
+//! Frames of a bandwidth measurement; data and end frames are defined in [`crate::frame`].
 
 use std::time::Duration;
 
@@ -21,30 +21,31 @@ pub enum Direction {
 impl Direction {
     const ALL: [Self; 3] = [Self::ToServer, Self::ToClient, Self::Both];
 
-    /// Direction for a client that does or does not ask for the reverse one.
+    /// Returns [`ToClient`](Self::ToClient) if `reverse`, otherwise [`ToServer`](Self::ToServer).
     pub const fn of(reverse: bool) -> Self {
         if reverse { Self::ToClient } else { Self::ToServer }
     }
 }
 
-/// Request of the client.
+/// Request of a perf client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Direction of the data.
     pub direction: Direction,
-    /// True if the data has no frames, because it is not decoded: everything up to the end of the stream is data.
+    /// True if the data has no frames, so that receivers need not decode it: all bytes up to the end of the stream are
+    /// data.
     pub raw: bool,
-    /// Number of one-way streams in addition to the first one, which carry the data of one direction; with 0 the first one carries it. At
-    /// most [`PERF_STREAMS_MAX`]; at least 1 with both directions.
+    /// Number of one-way streams that carry the data of one direction, in addition to the first stream; with 0, the
+    /// first stream carries the data. At most [`PERF_STREAMS_MAX`]; at least 1 for [`Direction::Both`].
     pub streams: u16,
     /// Sending time; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
-    /// Number of bytes after which to stop earlier.
+    /// Number of bytes after which to stop early.
     pub bytes_max: Option<u64>,
 }
 
 impl Request {
-    /// True if only the server sends.
+    /// Returns true if only the server sends.
     pub fn is_reverse(&self) -> bool {
         self.direction == Direction::ToClient
     }
@@ -74,7 +75,7 @@ impl Request {
             let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
             let is_duration = !duration.is_zero() && duration <= PERF_DURATION_MAX;
             let are_streams = streams <= PERF_STREAMS_MAX && (streams == 0 || raw == 0);
-            // With both directions, the first stream carries no data.
+            // For both directions, the first stream carries no data.
             let are_enough = direction != Direction::Both || streams > 0;
             let valid = raw <= 1 && are_streams && are_enough && is_duration && fields.0.is_empty();
             valid.then_some(Self { direction, raw: raw == 1, streams, duration, bytes_max })
@@ -90,20 +91,21 @@ pub enum Stage {
     /// The measurement continues.
     #[default]
     Running = 0,
-    /// The sender's end frame arrived in time: all sent bytes are counted.
+    /// The sender's end frame arrived in time: all bytes sent are counted.
     Ended = 1,
-    /// The time was over before the sender's end frame; later bytes are not counted.
+    /// The time ended before the sender's end frame; later bytes are not counted.
     TimeUp = 2,
 }
 
-/// Counters of the receiving end.
+/// Counters of the receiving end of a measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     /// Stage of the measurement.
     pub stage: Stage,
-    /// Bytes of data.
+    /// Received bytes of data.
     pub bytes: u64,
-    /// Time since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or until the requested time ([`Stage::TimeUp`]).
+    /// Time from the first byte, µs: until now ([`Stage::Running`]), until the last byte ([`Stage::Ended`]) or until
+    /// the requested time ([`Stage::TimeUp`]).
     pub elapsed_us: u64,
 }
 
@@ -137,7 +139,7 @@ impl Count {
         decoded().ok_or(ProtocolError::Malformed { frame: "perf report" })
     }
 
-    /// Elapsed time in seconds.
+    /// Returns the elapsed time, seconds.
     pub fn seconds(&self) -> f64 {
         self.elapsed_us as f64 / 1e6
     }
@@ -163,7 +165,7 @@ mod tests {
             Request { duration, ..request }.encode(&mut bytes);
             assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "{duration:?}");
         }
-        // Raw data has one stream.
+        // Raw data uses only the first stream.
         for (raw, streams, is_possible) in
             [(false, PERF_STREAMS_MAX, true), (false, PERF_STREAMS_MAX + 1, false), (true, 1, false)]
         {

@@ -1,9 +1,9 @@
-//! Escaping that prevents a peer's text from controlling a terminal.
+//! Escaping of a peer's text, so that it cannot control a terminal.
 
 use std::path::Path;
 
-/// Escapes every control or invisible character of `text`, so that a name or sentence of a peer can neither imitate a line of this program
-/// nor look like another name.
+/// Escapes every control or invisible character of `text`, so that a name or sentence from a peer can neither imitate a
+/// line of this program nor look like another name.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -16,7 +16,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// [`printable`] for a name that may not be text: bytes that are not UTF-8 are shown as `\xe9`.
+/// Like [`printable`], for a name that may not be UTF-8: other bytes are shown as `\xe9`.
 pub fn printable_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -28,14 +28,14 @@ pub fn printable_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// [`printable_bytes`] for a path of this machine.
+/// Like [`printable_bytes`], for a local path.
 pub fn printable_path(path: &Path) -> String {
     printable_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// True for characters that reorder, break or join the text around them, or are invisible: the general categories Cf, Zl and Zp and the
-/// property Default_Ignorable_Code_Point of Unicode 17. Variation selectors have that property, so the name of an emoji file may show one
-/// escaped; otherwise two different names could look the same.
+/// Returns true for characters that reorder, break or join the text around them, or are invisible: the general
+/// categories Cf, Zl and Zp, and the property Default_Ignorable_Code_Point of Unicode 17. Variation selectors have that
+/// property, so names with emoji may show an escape sequence; otherwise two different names could look the same.
 const fn is_invisible(character: char) -> bool {
     matches!(
         character,

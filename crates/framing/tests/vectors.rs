@@ -1,4 +1,4 @@
-//! Golden vectors of frames that are not in the specification.
+//! Golden vectors: frames encode to the bytes listed in `spec/file-transfer.md`.
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
@@ -11,7 +11,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Vector of `spec/file-transfer.md` with this name.
+/// Returns the hexadecimal vector `name` of `spec/file-transfer.md`.
 fn vector(name: &str) -> String {
     include_str!("../../../spec/file-transfer.md")
         .lines()
@@ -38,7 +38,7 @@ fn entry(index: u32, name: &[u8], size_hint_bytes: u64) -> Entry {
 #[test]
 fn the_bytes_are_those_of_the_specification() {
     let mut bytes = Service::Files.preamble().to_vec();
-    // BLAKE3 of the content below.
+    // BLAKE3 hash of the content `hi\n` below.
     let hash = [
         0x0b, 0x8b, 0x60, 0x24, 0x8f, 0xad, 0x7a, 0xc6, 0xdf, 0xac, 0x22, 0x1b, 0x7e, 0x01, 0xa8, 0xb9, 0x1c, 0x77,
         0x24, 0x21, 0xa1, 0x5b, 0x38, 0x7d, 0xd1, 0xfb, 0x2d, 0x6a, 0x94, 0xae, 0xe4, 0x38,

@@ -42,7 +42,7 @@ pub struct BuildInfo {
     pub package_version: String,
     /// Hash of the source package, the options and the build procedure, in hex.
     pub hash: String,
-    /// Options asked for, such as `CONFIG_NET=y`.
+    /// Requested options, such as `CONFIG_NET=y`.
     pub options: Vec<String>,
     /// Compiler, with its version.
     pub compiler: String,
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(cache.find(Some(kernel.release())).unwrap(), found);
         assert_eq!(cache.find(Some(&kernel.id())).unwrap(), found);
         assert!(cache.find(Some("6")).is_err());
-        // The later of two builds of one release is the default, whatever its name.
+        // The later of two builds of one release is the default, regardless of its name.
         let later = directory.path().join("zzz");
         fs::create_dir(&later).unwrap();
         copy(kernel.path(), &later.join("linux"));

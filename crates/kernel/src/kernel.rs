@@ -26,13 +26,13 @@ pub struct Kernel {
     hash: blake3::Hash,
 }
 
-/// Reason for which there is no such kernel.
+/// Reason for which no usable kernel was found.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The cache contains no kernel, or none of this series.
     #[error("no {}kernel is built; run: dfcp lab kernel build{}", shown(series.as_deref(), ""), shown(series.as_deref(), " "))]
     NoneBuilt {
-        /// Series asked for, such as `6.12`.
+        /// Requested series, such as `6.12`.
         series: Option<String>,
     },
     /// There is no home directory.
@@ -87,7 +87,8 @@ fn shown(series: Option<&str>, before: &str) -> String {
 }
 
 impl Kernel {
-    /// Opens the kernel at `path`. Only a file that looks like such a kernel is executed.
+    /// Opens the kernel at `path`. The file is executed only if it contains the marks of a user-mode Linux with virtual
+    /// time.
     ///
     /// # Errors
     /// Fails if the file is missing, or is not a user-mode Linux with virtual time that runs here.

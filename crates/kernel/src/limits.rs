@@ -8,7 +8,7 @@ pub const CONSOLE_BYTES_MAX: usize = 64 << 10;
 /// Most lines of output in an error.
 pub const CONSOLE_LINES_SHOWN: usize = 12;
 
-/// Most bytes of such a line.
+/// Most bytes of each line of output in an error.
 pub const CONSOLE_LINE_BYTES_SHOWN: usize = 400;
 
 /// Longest wait for the last output after all processes have ended.

@@ -48,7 +48,7 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// Variable with the filter of events, read by this program in a guest as on a host.
+/// Variable with the event filter; this program reads it in a guest and on a host.
 const FILTER: &str = "DFCP_LOG";
 
 /// Least wall-clock time limit of a run.
@@ -250,7 +250,7 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
         _ if carrier.initial_ssthresh_segments.is_some() => {
             Some("the kernel gives a slow-start threshold to a second connection alone")
         }
-        // A smaller window is a limit that the kernel derives from the buffer and the overhead of packets.
+        // The kernel derives small window limits from the buffer and the overhead of packets, so they are not exact.
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             Some("the kernel has no exact bound of the window")
         }

@@ -137,7 +137,8 @@ impl Supervised {
         }
         let status = self.child.wait()?;
         self.is_reaped = true;
-        // Not by closing its input: the number of the group may soon be reused.
+        // The watchdog is killed. If its input were closed instead, it would kill the group, whose number may soon be
+        // reused.
         let _ = self.watchdog.kill().and_then(|()| self.watchdog.wait());
         Ok(status)
     }

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the program `dfcp-lab`.
 
 use std::path::PathBuf;
 
@@ -44,16 +44,16 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the command.
+    /// Runs the command to its end.
     ///
     /// # Errors
-    /// Fails unless everything requested is done and verified.
+    /// Fails unless the command did and verified everything requested.
     pub async fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Demo(args) => demo::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Man { directory } => {
-                // Only the pages of the commands: the page of `dfcp` itself belongs to the other program.
+                // The page of `dfcp` itself is written by the program `dfcp`.
                 let count = man::write_below(Cli::command(), &directory)?;
                 output::note(&format!("{count} pages in {}", directory.display()));
                 Ok(())

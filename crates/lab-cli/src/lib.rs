@@ -1,4 +1,4 @@
-//! Library of the program `dfcp-lab`, so that tests can use its command line.
+//! Library of the program `dfcp-lab`, which lets tests use its command line.
 
 #![forbid(unsafe_code)]
 

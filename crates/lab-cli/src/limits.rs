@@ -1,4 +1,4 @@
-//! Bounds on what other machines can make this program hold.
+//! Limits of this program's memory for data from other machines.
 
-/// Longest record accepted from another machine, bytes; most of it are queue lengths over time.
+/// Largest record accepted from another machine, bytes. Most of a record are queue lengths over time.
 pub(crate) const RECORD_BYTES_MAX: u64 = 64 << 20;

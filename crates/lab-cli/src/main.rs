@@ -1,4 +1,4 @@
-//! Program `dfcp-lab`: implements `dfcp lab` and `dfcp demo`.
+//! Program `dfcp-lab`, which implements `dfcp lab` and `dfcp demo`.
 
 #![forbid(unsafe_code)]
 
@@ -16,14 +16,14 @@ use dfcp_lab_cli::cli::{Cli, Command};
 
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Exit code of a failed testbed run, as for `dfcp emulate`.
+/// Exit code of a failed testbed run, the same as for `dfcp emulate`.
 #[cfg(target_os = "linux")]
 const EXIT_FAILURE: u8 = 125;
 
-/// Time limit after an interruption for the threads to write records and remove files.
+/// Time limit for threads to write records and remove files after an interruption.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
-/// Time to notify the peers of aborted connections.
+/// Time in which connection resets reach the peers.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     if cli.quiet {
         output::be_quiet();
     }
-    // A testbed run creates a user namespace, which only a single-threaded process can do.
+    // A testbed run creates a user namespace, which requires a single-threaded process. It must therefore start before
+    // the runtime.
     #[cfg(target_os = "linux")]
     if matches!(cli.command, Command::TestbedRun) {
         return dfcp_lab_cli::lab::testbed_run().unwrap_or_else(|error| {
@@ -52,19 +53,19 @@ fn main() -> ExitCode {
     program::exit_code(start(cli.command))
 }
 
-/// Runs the command until it ends or is interrupted.
+/// Runs the command until it ends or the user interrupts it.
 fn start(command: Command) -> anyhow::Result<End> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
         let mut signals = EndSignals::catch();
-        // Run the command as a task: on this thread, each wake-up would cost a context switch.
+        // The command runs as a task of its own: on this thread, each wake-up would cost a context switch.
         let mut command = tokio::spawn(command.run());
         let outcome = tokio::select! {
             outcome = &mut command => program::joined(outcome).map(|()| End::Done),
             () = signals.next() => {
                 command.abort();
-                // The command may have ended at the same moment.
+                // The command may have ended at the moment of the interruption.
                 match command.await {
                     Ok(outcome) => outcome.map(|()| End::Done),
                     Err(_) => Ok(End::Interrupted("interrupted; start again when ready".to_owned())),
@@ -72,7 +73,7 @@ fn start(command: Command) -> anyhow::Result<End> {
             }
         };
         if !matches!(outcome, Ok(End::Done)) {
-            // Aborted connections are reset by their own tasks, which the end of the runtime would cancel.
+            // Aborted connections send their resets from tasks, which would be cancelled at the end of the runtime.
             tokio::time::sleep(FAREWELL).await;
         }
         outcome

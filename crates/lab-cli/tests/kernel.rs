@@ -1,4 +1,5 @@
-//! Tests of plans on a kernel in virtual time, and of programs between its hosts. Skipped without a built kernel.
+//! Tests of plans on a kernel in virtual time, and of programs between its hosts. They are skipped without a built
+//! kernel.
 //!
 //! ```text
 //! dfcp lab kernel build && cargo test -p dfcp-lab-cli --test kernel
@@ -17,7 +18,7 @@ fn kernel(release: Option<&str>) -> Result<Kernel, KernelError> {
     Cache::of_user()?.find(release)
 }
 
-/// True if there is a kernel; otherwise prints the reason.
+/// Returns true if a kernel was built; otherwise prints why the test is skipped.
 fn has_kernel() -> bool {
     kernel(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
 }
@@ -29,7 +30,7 @@ fn lab(arguments: &[&str], directory: &Path) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Directory with the plan `t`.
+/// Creates a directory with the plan `t`, whose tables are `text`.
 fn with_plan(text: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("plans")).unwrap();
@@ -38,7 +39,7 @@ fn with_plan(text: &str) -> tempfile::TempDir {
     directory
 }
 
-/// Records of the plan `t`: platform, series and record.
+/// Reads the records of plan `t`: platform, series and record.
 fn records(directory: &Path) -> Vec<(String, String, Value)> {
     let text = std::fs::read_to_string(directory.join("lab-results/t.jsonl")).unwrap();
     let record = |line: &str| {
@@ -144,7 +145,7 @@ fn a_lower_rate_a_longer_delay_and_losses_come_when_the_plan_says_so() {
     run(directory.path(), &[]);
     for (platform, _, record) in records(directory.path()) {
         let bins = record["measured"]["flows"][0]["bins_bps"].as_array().unwrap();
-        // Whole blocks are delivered, so adjacent seconds may differ.
+        // Blocks arrive as a whole, so single seconds vary. Means of three seconds are compared.
         let mbps = |from: usize| bins[from..from + 3].iter().map(|bin| bin.as_f64().unwrap()).sum::<f64>() / 3e6;
         assert!((9.0..10.0).contains(&mbps(0)), "{platform}: {bins:?}");
         assert!((3.8..5.0).contains(&mbps(3)), "{platform}: {bins:?}");
@@ -218,9 +219,9 @@ fn a_program_runs_between_two_hosts_and_its_status_is_the_commands() {
     assert_eq!(addresses.len(), 2, "{out}");
     assert!(err.contains(&format!("peer {}", addresses[1])), "{err}");
     assert_eq!(std::fs::read_to_string(directory.path().join("here")).unwrap(), "written\n");
-    // A thousand seconds of sleep take no real time.
+    // A thousand seconds of sleep pass in virtual time, and take little real time.
     assert!(start.elapsed().as_secs() < 100);
-    // Files outside cannot be changed.
+    // Files outside the guest cannot be changed.
     let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = outside.path().join("file");
     let (code, _, err) = exec(&["--", "touch", path.to_str().unwrap()]);
@@ -250,7 +251,7 @@ fn guests_tell_events_on_standard_error() {
     assert!(!out.contains("DEBUG"), "{out}");
 }
 
-/// Table as column names and lines.
+/// Reads a table: names of the columns, and lines.
 fn table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -293,7 +294,7 @@ fn a_trace_has_the_tables_of_the_simulator_and_its_bins_add_up() {
         assert_eq!(present, due, "{series}: {lines:?}");
         let (_, queues) = table(&directory.path().join("lab-trace/queues.csv"));
         assert!(queues.len() == 7 && traced["links"][0]["lost"].as_u64() > Some(0), "{queues:?}");
-        // Every platform writes the same names in the same order.
+        // The simulator writes the same columns in the same order.
         let (code, _, err) = trace(&["--series", series, "--output", "sim"]);
         assert_eq!(code, 0, "{err}");
         assert_eq!(table(&directory.path().join("sim/flows.csv")).0, names);
@@ -324,7 +325,8 @@ fn marks_are_obeyed_on_the_simulator_and_on_the_kernel() {
         let has_ecn = series != "none";
         assert_eq!((marks > 0, drops > 0), (has_ecn, !has_ecn), "{platform} {series}: {link}");
         assert_eq!(count(&flow["retransmissions"]) > 0, !has_ecn, "{platform} {series}: {flow}");
-        // The kernel's RED is not gentle: with the usual thresholds and a slow average it keeps marking.
+        // The kernel's RED is not gentle: with its usual thresholds and a slow average, marking persists and goodput
+        // stays low.
         let least_mbps = if series == "RED" { 0.5 } else { 18.0 };
         assert!(mbps(record) > least_mbps, "{platform} {series}: {record}");
     }
@@ -358,7 +360,7 @@ fn after_new_ports_dfcp_and_quic_go_on_as_in_the_simulator_and_tcp_ends() {
         let mbps = |from: usize, to: usize| {
             bins[from..to].iter().map(|bin| bin.as_f64().unwrap()).sum::<f64>() / 1e6 / (to - from) as f64
         };
-        // Half a second suffices to validate a new path.
+        // Measured from half a second after the change of ports: validation of the new path fits in this time.
         let (before, after) = (mbps(1, 3), mbps(4, 9));
         let is_tcp = series == "CUBIC";
         if is_tcp {

@@ -1,4 +1,4 @@
-//! Tests of `dfcp lab kernel` without a build.
+//! Tests of `dfcp lab kernel` that build no kernel.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-/// Runs `dfcp lab kernel` with an empty or broken cache; returns exit code, standard output and standard error.
+/// Runs `dfcp lab kernel` with this cache directory, and returns exit code, standard output and standard error.
 fn kernel(cache: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dfcp-lab").unwrap();
     let output = command.env("XDG_CACHE_HOME", cache).args(["lab", "kernel"]).args(args).output().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of `dfcp lab` from the plan to the report.
+//! Tests of `dfcp lab`, from the plan to the report.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -34,7 +34,7 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     assert_eq!(lines[2]["claim"]["id"], "1");
     let records = std::fs::read_to_string(format!("{results}/small.jsonl")).unwrap();
     assert_eq!(records.lines().count(), 2);
-    // All records exist: nothing is run again.
+    // All records exist, so nothing is run again.
     assert_eq!(lab(&run).0, 0);
     assert_eq!(std::fs::read_to_string(format!("{results}/small.jsonl")).unwrap(), records);
     let (code, _, err) = lab(&["report", "--quick", "--plans", plans, "--results", results]);
@@ -55,7 +55,7 @@ fn a_page_is_made_of_archived_records() {
     assert!(code == 0 && err.contains("small: "), "{err}");
     let jobs = ["jobs", "all", "--plans", &plans, "--results", &page, "--recorded", &kept];
     assert_eq!(lab(&jobs), (0, String::new(), String::new()), "nothing is left to do");
-    // Later archiving keeps earlier records.
+    // Archiving again keeps the records archived earlier.
     let (code, _, err) = lab(&["run", "small", "--seeds", "1", "--plans", &plans, "--results", &page]);
     assert_eq!(code, 0, "{err}");
     let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &page, "--to", &kept]);
@@ -71,7 +71,7 @@ fn a_page_is_made_of_archived_records() {
     assert!(code == 1 && err.contains("cannot use the archive"), "{err}");
 }
 
-/// Runs the program with this standard input.
+/// Runs the program with `input` on its standard input.
 fn lab_reading(arguments: &[&str], input: &str) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dfcp-lab").unwrap();
     let output = command.arg("lab").args(arguments).write_stdin(input).output().unwrap();
@@ -89,7 +89,7 @@ fn jobs_of_other_machines_come_to_the_same_records() {
     let list = ["jobs", "small", "--quick", "--seeds", "2", "--plans", &plans, "--results", &at("far")];
     let (code, jobs, err) = lab(&list);
     assert_eq!((code, jobs.lines().count()), (0, 4), "{err}");
-    // Another machine makes them in another order.
+    // Another machine may execute the jobs in another order.
     let mut lines: Vec<&str> = jobs.lines().collect();
     lines.reverse();
     let (code, records, err) = lab_reading(&["job", "--plans", &plans], &lines.join("\n"));
@@ -117,7 +117,7 @@ fn jobs_of_other_machines_come_to_the_same_records() {
         records
     };
     assert_eq!(read("far"), read("here"));
-    // A foreign record is refused, with its line number.
+    // A record with a wrong seed is refused, with its line number.
     let (code, _, err) = lab_reading(&collect, &records.replace("\"seed\":", "\"seed\":1"));
     assert_eq!((code, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("standard input, line 1") && err.contains("has other settings"), "{err}");
@@ -244,7 +244,7 @@ fn flows_are_called_by_their_labels_and_seeds_that_change_nothing_are_warned_of(
     assert!(out.contains("the rival"), "{out}");
     let lines = std::fs::read_to_string(format!("{output}/flows.csv")).unwrap();
     assert!(lines.starts_with("time_s,flow,label,goodput_mbps,") && lines.contains(",2,the rival,"), "{lines}");
-    // A renamed flow needs no new run.
+    // The label of a flow may change without a new run.
     let plan = std::fs::read_to_string(format!("{plans}/small.toml")).unwrap().replace("the rival", "CUBIC");
     std::fs::write(format!("{plans}/small.toml"), plan).unwrap();
     assert_eq!(lab(&["jobs", "small", "--plans", &plans, "--results", &results]), (0, String::new(), String::new()));

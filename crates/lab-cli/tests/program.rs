@@ -1,4 +1,4 @@
-//! Tests of the program `dfcp-lab` as `dfcp` starts it.
+//! Tests of the program `dfcp-lab` when `dfcp` starts it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

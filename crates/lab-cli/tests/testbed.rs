@@ -1,5 +1,5 @@
-//! Tests of `dfcp lab run --platform testbed`. Requirements are those of `dfcp emulate`: elsewhere, `DFCP_TEST_SKIP_EMULATE=1` skips them.
-//! Speed and lateness of runs are not tested: the machine may be busy.
+//! Tests of `dfcp lab run --platform testbed`, with the requirements of `dfcp emulate`; `DFCP_TEST_SKIP_EMULATE=1`
+//! skips them. Speed and lateness are not tested, since the machine may be busy.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -18,7 +18,7 @@ fn is_left_out() -> bool {
     std::env::var_os("DFCP_TEST_SKIP_EMULATE").is_some()
 }
 
-/// Plan of few Mbit/s, whose second flow has a longer RTT.
+/// Plan at 4 Mbit/s with two flows; the second one has a longer round-trip time.
 fn plan(duration_s: u32, series: &str) -> String {
     format!(
         "id = \"tiny\"\ntitle = \"Tiny\"\nsource = \"ours\"\nquestion = \"Does it run?\"\n[run]\nduration_s = {duration_s}\nwarm_up_s = 0.5\n\
@@ -32,7 +32,7 @@ fn series(transports: &[&str]) -> String {
     transports.iter().map(each).collect()
 }
 
-/// Arguments of a run of the plan in `directory`.
+/// Returns the arguments that run the plan in `directory`.
 fn arguments(directory: &Path) -> Vec<String> {
     let plans = directory.display().to_string();
     let results = directory.join("results").display().to_string();
@@ -54,7 +54,7 @@ fn records(directory: &Path) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Asserts that a record has all fields of other platforms' records, and packets of both flows.
+/// Asserts that a record has the same fields as records of other platforms, and that packets of both flows arrived.
 fn assert_complete(record: &Value, error: &str) {
     assert!(record["platform"].as_str().unwrap().starts_with("testbed-"), "{record}");
     let measured = &record["measured"];
@@ -95,7 +95,7 @@ fn flows_of_every_kind_run_and_what_cannot_is_said() {
     records.iter().for_each(|record| assert_complete(record, &error));
     let is_late = |record: &Value| record["measured"]["lateness"]["is_late"] == true;
     assert_eq!(error.contains("LATE in "), records.iter().any(is_late), "{error}");
-    // Losses began after the connections were open.
+    // Losses began after the connections had opened, but before the run ended.
     assert!(records.iter().any(|record| record["measured"]["links"][0]["lost"].as_u64().unwrap() > 0));
     let shown = text(&output.stdout);
     assert!(shown.contains("goodput of each flow") && shown.contains("oracle, testbed-"), "{shown}");
@@ -113,7 +113,7 @@ fn a_file_of_known_size_is_complete_and_ends_the_run() {
     let output = run(directory.path(), &plan);
     let error = text(&output.stderr);
     assert!(output.status.success(), "{error}");
-    // Three full runs of 600 s each would take longer.
+    // Three runs of 600 s each would take longer, so the runs ended with their flows.
     assert!(started.elapsed() < Duration::from_secs(1_000), "the runs lasted to their ends");
     for record in records(directory.path()) {
         for flow in record["measured"]["flows"].as_array().unwrap() {
@@ -171,7 +171,7 @@ fn the_process_of_a_run_cannot_be_called_by_hand() {
     assert!(output.stdout.is_empty());
 }
 
-/// Child processes of a process, over all its threads.
+/// Returns the child processes of all threads of process `pid`.
 fn children(pid: u32) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
@@ -200,7 +200,7 @@ fn a_run_ends_when_the_command_is_killed() {
     let mut command = Command::new(DFCP);
     command.args(arguments(directory.path())).stdout(Stdio::null()).stderr(Stdio::null());
     let mut lab: Child = command.spawn().unwrap();
-    // The run is in progress: it has another network namespace, and threads.
+    // A process with threads and a network namespace of its own shows that the run is in progress.
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     let run = wait_for("no run began", || {
         let is_under_way = |pid: &Pid| {
@@ -212,12 +212,12 @@ fn a_run_ends_when_the_command_is_killed() {
     });
     kill_process(Pid::from_raw(lab.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
     lab.wait().unwrap();
-    // A finished run that waits to be collected has no namespaces.
+    // A zombie process has no namespaces, so their absence shows that the run has ended.
     let net = format!("/proc/{}/ns/net", run.as_raw_nonzero());
     wait_for("the run goes on", || fs::read_link(&net).is_err().then_some(()));
 }
 
-/// The kernel's TCP negotiates ECN, sees the marks, and responds: nothing is lost.
+/// The kernel's TCP negotiates ECN and responds to marks, so that no packets are lost.
 #[test]
 fn a_kernel_obeys_the_marks_of_the_emulated_network() {
     if is_left_out() {

@@ -1,4 +1,5 @@
-//! Agreement of platforms: the same points measured on both, with the precision that the comparison needs.
+//! Agreement of platforms: comparison of the same points on two platforms, with as many runs as the required precision
+//! takes.
 
 mod csv;
 
@@ -15,22 +16,22 @@ use crate::plan::{Point, Tag, name};
 use crate::record::Record;
 use crate::table::{Cell, Table};
 
-/// Greatest relative difference of two means without random loss, as a share of the reference.
+/// Greatest tolerated relative difference of two means without random loss.
 pub const TOLERANCE: f64 = 0.05;
 
-/// Share of points without random loss that must be within the tolerance.
+/// Required share of agreeing points, among points without random loss.
 pub const SHARE: f64 = 0.95;
 
-/// Share of points with random loss that must be within the tolerance.
+/// Required share of agreeing points, among points with random loss.
 pub const SHARE_WITH_LOSS: f64 = 0.9;
 
-/// Greatest standard error of either mean, as a share of the tolerance; a point with a larger one does not count.
+/// Greatest standard error of a mean, as a share of the tolerance. Less precise points do not count.
 const SURE: f64 = 0.25;
 
-/// Greatest number of runs of a point.
+/// Maximum number of runs per point.
 pub const RUNS_MAX: u32 = 40;
 
-/// Number of runs of a point before its first comparison.
+/// Number of runs of a point before the first comparison.
 const FIRST: u32 = 3;
 
 /// Mean and standard error of the aggregate goodput of a point's runs.
@@ -42,24 +43,25 @@ pub struct Estimate {
     pub standard_error_mbps: Option<f64>,
     /// Number of runs.
     pub runs: usize,
-    /// Number of late runs among these ([`Lateness::is_late`](crate::Lateness::is_late)): their network was not the plan's.
+    /// Number of late runs; see [`Lateness::is_late`](crate::Lateness::is_late). Their emulated network did not follow
+    /// the plan.
     pub late_runs: usize,
 }
 
-/// Outcome of a point's comparison.
+/// Outcome of comparing a point on two platforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Both means are within the tolerance.
+    /// The means differ by at most the tolerance.
     Agrees,
     /// The means differ by more than the tolerance.
     Differs,
-    /// The means vary too much from run to run, or a run was late.
+    /// A mean is not precise enough, or a run was late.
     NotSure,
 }
 
 impl Outcome {
-    /// The outcome in a word or two.
+    /// Returns the outcome in one or two words, for printing.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -70,7 +72,7 @@ impl Outcome {
     }
 }
 
-/// A series at a point, measured on two platforms.
+/// One series at one point, measured on two platforms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
     /// Id of the plan.
@@ -82,11 +84,11 @@ pub struct Pair {
     pub point: Point,
     /// True if packets can be lost at random at this point.
     pub has_loss: bool,
-    /// Greatest tolerated difference of the means, as a share of the reference's.
+    /// Greatest tolerated difference of the means, as a share of the reference's mean.
     pub tolerance: f64,
-    /// The simulator's estimate.
+    /// Estimate on the simulator.
     pub ours: Estimate,
-    /// The other platform's estimate.
+    /// Estimate on the other platform, the reference.
     pub reference: Estimate,
     /// Outcome of the comparison.
     pub outcome: Outcome,
@@ -97,7 +99,7 @@ fn as_text<S: serde::Serializer>(point: &Point, serializer: S) -> Result<S::Ok, 
 }
 
 impl Pair {
-    /// Mean of the simulator divided by the reference's; 1 if both are 0.
+    /// Returns the simulator's mean divided by the reference's; 1 if they are equal, also if both are 0.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let (ours, reference) = (self.ours.mean_mbps, self.reference.mean_mbps);
@@ -105,7 +107,7 @@ impl Pair {
     }
 }
 
-/// True if packets of `run` can be lost at random.
+/// Returns true if `run` has a link with random loss.
 fn has_loss(run: &Run) -> bool {
     (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link))
 }
@@ -114,18 +116,18 @@ fn tolerance(run: &Run) -> f64 {
     if has_loss(run) { run.tolerance_with_loss.unwrap_or(TOLERANCE_WITH_LOSS) } else { TOLERANCE }
 }
 
-/// The runs of a point on one platform.
+/// Runs of a point on one platform.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
     mean_mbps: f64,
-    /// Sum of the squared deviations, each as a share of the mean.
+    /// Sum of the squared deviations from the mean, each relative to the mean.
     squares: f64,
     runs: usize,
     late_runs: usize,
 }
 
 impl Sample {
-    /// Estimate of a cell's runs; `None` without any.
+    /// Summarises the runs of `cell`; `None` without runs.
     fn of(cell: &Cell) -> Option<Self> {
         let values: Vec<f64> =
             cell.measured.iter().filter_map(|run| run.value("aggregate_mbps", None, cell.warm_up_s)).collect();
@@ -139,9 +141,9 @@ impl Sample {
         Some(Self { mean_mbps, squares, runs: values.len(), late_runs })
     }
 
-    /// Mean of this sample and its standard error; `all` are the samples of the same point. Three runs are sometimes close to each other by
-    /// chance, and a wrong mean would then seem precise. So the standard deviation used is that of this platform's runs, but at least that
-    /// of the runs of all platforms together.
+    /// Returns the mean of this sample and its standard error. `all` holds the samples of the point on all platforms. A
+    /// few runs can be close to each other by chance, which would make a wrong mean seem precise. The standard
+    /// deviation is therefore at least the pooled one of all platforms.
     fn estimate(&self, all: &[Self]) -> Estimate {
         let variance = |squares: f64, freedom: usize| if freedom == 0 { 0.0 } else { squares / freedom as f64 };
         let together = variance(
@@ -158,13 +160,13 @@ impl Sample {
     }
 }
 
-/// True if a mean is as precise as `tolerance` requires, and none of its runs was late.
+/// Returns true if the mean is as precise as `tolerance` requires, and no run was late.
 fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
     let allowed_mbps = SURE * tolerance * estimate.mean_mbps;
     estimate.late_runs == 0 && estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
 }
 
-/// Points of a plan that both `ours` and `reference` have run. `runs` holds the runs of both, `table` their records.
+/// Compares all points that both platforms have run. `runs` holds the runs on both platforms, `table` their records.
 #[must_use]
 pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> Vec<Pair> {
     let mut pairs = Vec::new();
@@ -195,8 +197,8 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
     pairs
 }
 
-/// Number of runs that a point of `run` needs on its platform for a precise mean, judged by the existing runs on all `platforms`: from 3 to
-/// `most`, which is [`RUNS_MAX`] or less.
+/// Returns the number of runs that the point of `run` needs for a precise mean on its platform: from 3 to `most`, at
+/// most [`RUNS_MAX`]. The estimate is based on the existing runs on all `platforms`.
 #[must_use]
 pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine], most: u32) -> u32 {
     let most = most.min(RUNS_MAX);
@@ -214,14 +216,14 @@ pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine], most: u32) -
     (needed.ceil().min(f64::from(most)) as u32).max(first)
 }
 
-/// All existing records of the points of `runs`, however many runs were asked for.
+/// Gathers all existing records of the points of `runs`, up to [`RUNS_MAX`] repetitions per point.
 #[must_use]
 pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Table {
     let all: Vec<Run> = runs.iter().flat_map(|run| (1..=RUNS_MAX).map(|repetition| run.repeated(repetition))).collect();
     Table::gather(&all, records)
 }
 
-/// A claim of agreement with the simulator for every other platform in `runs`, the runs of the plan `id`.
+/// Tests agreement with the simulator: one claim for every other platform in `runs`, all runs of the plan `id`.
 #[must_use]
 pub fn judged(id: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<Judged> {
     let mut engines: Vec<&Engine> = Vec::new();
@@ -265,7 +267,7 @@ fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Ju
     }
 }
 
-/// Sentence with the numbers of an agreement claim; only precise points count.
+/// Words the result of an agreement claim. Only precise points count.
 fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
     let ratios = pairs.iter().filter(|pair| pair.outcome != Outcome::NotSure).map(Pair::ratio);
     let (low, high) = ratios.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
@@ -273,25 +275,25 @@ fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
     format!("at {agree} of {sure} points; {} to {} times as much{rest}", digits(low), digits(high))
 }
 
-/// Points by their outcome.
+/// Number of points by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Number of points that agree.
     pub agree: usize,
     /// Number of points that differ.
     pub differ: usize,
-    /// Number of points whose means are not precise enough.
+    /// Number of points without a precise mean.
     pub not_sure: usize,
 }
 
 impl Count {
-    /// Counts the `pairs` with random loss, or those without.
+    /// Counts the `pairs` with random loss if `has_loss` is true, and otherwise the pairs without.
     #[must_use]
     pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
         Self::of_outcomes(pairs.iter().filter(|pair| pair.has_loss == has_loss).map(|pair| pair.outcome))
     }
 
-    /// Counts points read from a file, with random loss or without.
+    /// Counts points read from a file: with random loss if `has_loss` is true, and otherwise without.
     #[must_use]
     pub fn of_compared(points: &[Compared], has_loss: bool) -> Self {
         Self::of_outcomes(points.iter().filter(|point| point.has_loss == has_loss).map(|point| point.outcome))
@@ -302,7 +304,7 @@ impl Count {
         Self { agree: count(Outcome::Agrees), differ: count(Outcome::Differs), not_sure: count(Outcome::NotSure) }
     }
 
-    /// True if the required share of the precise points agrees.
+    /// Returns true if enough of the precise points agree: [`SHARE`], or [`SHARE_WITH_LOSS`] with random loss.
     #[must_use]
     pub fn is_reached(&self, has_loss: bool) -> bool {
         let share = if has_loss { SHARE_WITH_LOSS } else { SHARE };

@@ -1,8 +1,8 @@
-//! Archived records of a full run, kept with the plans: one compressed file per plan, from which the report can be drawn again without a
-//! run.
+//! Archive of full runs' records: one compressed file per plan, kept with the plans, from which the report can be
+//! redrawn without running.
 //!
-//! An archived record stays true of its run when the code changes, but is then the result of an older program: it is found by its settings,
-//! not by its hash.
+//! A record in the archive keeps its value after a change of the code, although an older program made it. Archived
+//! records are therefore found by their settings, not by the hash, which includes the code.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,15 +15,16 @@ use flate2::{Compression, GzBuilder};
 use crate::expand::{Run, SCHEMA};
 use crate::record::Record;
 
-/// Most bytes of all records of a plan after decompression; a small file could otherwise expand without bound.
+/// Greatest size of all records of a plan after decompression, bytes; a small file could otherwise expand without
+/// bound.
 const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
-/// Most bytes of one record.
+/// Greatest size of one record, bytes.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
-/// Reason for which an archive cannot be written or read.
+/// Error of writing or reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// A read or write failed, or the compressed data is corrupt.
+    /// A file operation failed, or the compressed data is corrupt.
     #[error("cannot use the archive {path}: {error}")]
     Io {
         /// Path of the file.
@@ -41,7 +42,7 @@ pub enum ArchiveError {
         /// Reason.
         error: serde_json::Error,
     },
-    /// The archive exceeds the limit after decompression.
+    /// The archive, or one record, exceeds its size limit after decompression.
     #[error("the archive {path} has more than {} MiB, or a record of more than {}, which no plan has", ARCHIVE_BYTES_MAX >> 20, RECORD_BYTES_MAX >> 20)]
     TooLong {
         /// Path of the file.
@@ -66,10 +67,11 @@ fn io_error(path: &Path, error: io::Error) -> ArchiveError {
     ArchiveError::Io { path: path.display().to_string(), error }
 }
 
-/// Writes those `records` that belong to `runs`, all of one plan, in the order of the runs. The same records give the same bytes.
+/// Writes the `records` of `runs`, all of one plan, in the order of the runs. The file is deterministic: same records,
+/// same bytes.
 ///
 /// # Errors
-/// Fails if the file cannot be written; an existing archive is then kept.
+/// Fails if the file cannot be written. An existing archive is then unchanged.
 pub fn pack(
     directory: &Path,
     plan: &str,
@@ -93,14 +95,14 @@ pub fn pack(
         Ok(Packed { records: count, bytes: file.metadata()?.len() })
     };
     write().map_err(|error| {
-        // A half-written file is useless; a failure to remove it adds nothing to the error returned.
+        // Remove the incomplete file. If this fails too, the first error is the one to return.
         let _ = fs::remove_file(&fresh);
         io_error(&path, error)
     })
 }
 
-/// Archived records of `runs`, all of one plan, by the hashes of the runs; empty if there is no archive. Records with the settings of none
-/// of the runs are skipped.
+/// Reads the archived records of `runs`, all of one plan, and keys them by the runs' hashes. Records whose settings
+/// match no run are skipped. Empty without an archive.
 ///
 /// # Errors
 /// Fails if the archive cannot be read, or has a line that is not a record.
@@ -135,7 +137,7 @@ pub fn unpack(directory: &Path, plan: &str, runs: &[Run]) -> Result<BTreeMap<Str
     Ok(found)
 }
 
-/// All settings that decide the result of a run, except the code.
+/// Settings that decide the result of a run, apart from the code. They identify an archived record.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Settings {
     platform: String,

@@ -1,11 +1,12 @@
-//! Bound of messages as a series of a plan: the fewest datagrams with which any transport can deliver them in time.
+//! Theoretical bound of messages, drawn as a series of a plan: fewest datagrams for which any transport meets the
+//! deadlines.
 
 use dfcp_sim::messages::{Bound, Least, Losses, MODEL_HEADER_BYTES};
 
 use crate::metrics::{FlowMeasured, Measured, MessagesMeasured};
 use crate::scenario::Scenario;
 
-/// Bound for a `scenario` that asks for it: one flow, with messages, across bottlenecks in a row.
+/// Computes the bound for a `scenario` of transport `message-bound`. `None` for other transports.
 pub(crate) fn bound(scenario: &Scenario) -> Option<Measured> {
     let flow = scenario.flows.first().filter(|_| scenario.is_bound())?;
     let messages = flow.messages?;

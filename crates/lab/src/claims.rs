@@ -1,4 +1,4 @@
-//! Comparison of claims with measurements.
+//! Tests of a plan's claims on its measurements.
 
 mod turns;
 mod words;
@@ -12,28 +12,28 @@ use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
 use crate::plan::{Because, Claim, ClaimKind, FlowName, JudgeBy, Level, Plan, Point, Tag, level, name};
 use crate::table::{Cell, Table};
 
-/// Outcome of a claim.
+/// Result of testing a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The claim holds here too.
+    /// The measurements satisfy the claim.
     Reproduced,
-    /// The claim does not hold here.
+    /// The measurements contradict the claim.
     Differs,
-    /// The claim does not hold here, for this known reason.
+    /// The measurements contradict the claim for a known reason, given here as a sentence.
     NotReproducible(String),
-    /// The points of the claim were not run.
+    /// Some points of the claim have no records.
     NotRun,
 }
 
 impl Verdict {
-    /// True if the claim does not hold and no reason is known.
+    /// Returns true for a failed claim without a known reason.
     #[must_use]
     pub fn differs(&self) -> bool {
         *self == Self::Differs
     }
 
-    /// The verdict in a word or two.
+    /// Returns the verdict in one or two words, for printing.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -50,9 +50,9 @@ impl Verdict {
 pub struct Judged {
     /// Name of the claim.
     pub id: String,
-    /// Claim of the document.
+    /// Statement of the claim, as in the plan.
     pub says: String,
-    /// Origin of the claim.
+    /// Kind of source: a printed number, a printed statement, or a derived claim.
     pub tag: Tag,
     /// Platform of the measurement.
     pub platform: String,
@@ -60,7 +60,7 @@ pub struct Judged {
     pub measured: String,
     /// Outcome of the claim.
     pub verdict: Verdict,
-    /// Verdicts that change if a fifth of the runs is left out.
+    /// Different verdicts that result if a fifth of the runs is left out.
     pub changes: Vec<Change>,
 }
 
@@ -68,20 +68,20 @@ pub struct Judged {
 struct Finding {
     holds: bool,
     measured: String,
-    /// Numbers for which the claim fails, as printed.
+    /// Values that violate the claim, in the unit that is printed.
     off: Vec<f64>,
 }
 
-/// Default for the least change of a monotone claim.
+/// Default least change of a monotone curve from first to last point, as a share of the first value.
 const CHANGE_DEFAULT: f64 = 0.02;
 
-/// Default for the least deviation of a curved claim from a straight line.
+/// Default least deviation of a curved claim from a straight line, as a share of the change from first to last point.
 const BEND_DEFAULT: f64 = 0.05;
 
-/// Number of standard errors beyond which a difference is not chance.
+/// Number of standard errors above which a difference counts as significant.
 const BEYOND_CHANCE: f64 = 2.0;
 
-/// Compares all claims of `plan` with `table`.
+/// Tests all claims of `plan` on `table`, with all runs.
 fn judge_once(plan: &Plan, table: &Table) -> Vec<Judged> {
     let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
     let judged = |claim: &Claim| {
@@ -130,7 +130,7 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
 
 struct Claimed<'plan> {
     claim: &'plan Claim,
-    /// Index of a flow, from 0; `None` for the mean over all.
+    /// Index of the claim's flow, from 0; `None` for the mean over all flows.
     flow: Option<usize>,
     to_flow: Option<usize>,
     table: &'plan Table,
@@ -139,7 +139,8 @@ struct Claimed<'plan> {
 }
 
 impl Claimed<'_> {
-    /// Mean or median of a cell's repetitions, as configured in the plan.
+    /// Returns the mean or median of a cell's repetitions, as configured in the plan. A cell holds all runs of one
+    /// series at one point.
     fn middle(&self, cell: &Cell, metric: &str, flow: Option<usize>) -> Option<f64> {
         match self.judge_by {
             JudgeBy::Mean => self.table.mean(cell, metric, flow),
@@ -147,7 +148,7 @@ impl Claimed<'_> {
         }
     }
 
-    /// Cells of the series at the claim's points.
+    /// Returns the cells of the claim's series at the claim's points.
     fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.table.of_series(&self.claim.series).filter(|cell| self.is_at(&cell.point))
     }
@@ -156,20 +157,21 @@ impl Claimed<'_> {
         self.claim.at.iter().all(|(name, values)| level(point, name).is_some_and(|level| values.has(level)))
     }
 
-    /// Values at the claim's points, each with its point; `None` if one is missing, or there are no points.
+    /// Returns the value at each of the claim's points, with the name of the point. `None` if any value is missing, or
+    /// there are no points.
     fn values(&self) -> Option<Vec<(String, f64)>> {
         let value = |cell: &Cell| Some((name(&cell.point), self.middle(cell, self.metric, self.flow)?));
         let values: Vec<_> = self.cells().map(value).collect::<Option<_>>()?;
         (!values.is_empty()).then_some(values)
     }
 
-    /// Series and flow to compare with.
+    /// Returns the series and the flow that the claim compares with.
     fn other(&self) -> (&str, Option<usize>) {
         let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
         (series, self.to_flow.or(self.flow))
     }
 
-    /// Values of this series and the other one at each point, combined by `of`.
+    /// Combines the values of the claim's series and of the compared series at each point with `of`.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -181,13 +183,14 @@ impl Claimed<'_> {
         (!joined.is_empty()).then_some(joined)
     }
 
-    /// Ratio of this series to the other at each point.
+    /// Returns the value of the claim's series divided by that of the compared series, at each point.
     fn ratios(&self) -> Option<Vec<(String, f64)>> {
-        // The ratio of two zeros is undefined, and no claim about it holds.
+        // The ratio of two zeros is NaN, and every claim about NaN fails.
         self.joined(|own, others| own / others)
     }
 
-    /// Tests a claim on absolute values. In the small form of a plan, rates are scaled back up by the factor by which they were reduced.
+    /// Tests a claim on absolute values. The small form of a plan reduces all link rates by a factor; measured rates
+    /// are divided by it here.
     fn value(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
         let grows_with_rates = label_and_unit(self.metric).1 == "Mbit/s";
@@ -208,7 +211,7 @@ impl Claimed<'_> {
         Some(finding)
     }
 
-    /// Value of the run of the cell furthest outside the range for single runs, if any is outside.
+    /// Returns the run furthest outside `each_run_within`; `None` if all runs of the cell are inside.
     fn run_outside(&self, cell: &Cell, scale: f64) -> Option<f64> {
         let (low, high) = self.claim.each_run_within?;
         let beyond = |run: &f64| (low - run).max(run - high);
@@ -221,8 +224,9 @@ impl Claimed<'_> {
         Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
     }
 
-    /// Tests a claim on a share of messages: the lower end is reduced by `errors` standard errors of a share of that size, for this number
-    /// of messages. The finding prints the share of messages that were not in time, whose three digits are more precise.
+    /// Tests a claim on a share of messages. The lower bound is relaxed by `errors` standard errors of a binomial
+    /// share, for the number of messages in the cell. The finding prints the share of messages that missed the
+    /// deadline: its three digits are more precise.
     fn share_of_messages(&self, (low, high): (f64, f64), errors: f64) -> Option<Finding> {
         let share = low / 100.0;
         let least = |cell: &Cell| {
@@ -251,7 +255,7 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), "×"))
     }
 
-    /// Results of `of` for all runs of both series, at each point.
+    /// Calls `of` at each point, with the values of all runs of both series.
     fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -263,10 +267,10 @@ impl Claimed<'_> {
     }
 
     fn flat(&self) -> Option<Finding> {
-        // One point has no spread.
+        // A single point has no spread, so the claim needs at least two.
         let values = self.values().filter(|values| values.len() > 1)?;
         let (low, high) = extremes(values.iter().map(|(_, value)| *value));
-        // A constant zero is not flat: no data was delivered.
+        // A constant zero does not count as flat: no data was delivered.
         let spread = if high > 0.0 { (high - low) / high } else { f64::INFINITY };
         let measured = format!("{} to {}, a spread of {} %", digits(low), digits(high), one_decimal(100.0 * spread));
         Some(Finding { holds: spread <= self.claim.tolerance?, measured, off: vec![100.0 * spread] })
@@ -298,14 +302,14 @@ impl Claimed<'_> {
         let of_runs: Vec<_> = self.cells().map(|cell| self.table.values(cell, self.metric, self.flow)).collect();
         let (first, last) = (of_runs.first()?, of_runs.last()?);
         let growth = values.last()?.1 / values.first()?.1;
-        // The ratio of two zeros is no growth: it lies in no interval.
+        // 0/0 is NaN, which lies outside every interval.
         let holds = (low..=high).contains(&growth) && (lead(first, last) || lead(last, first));
         let measured = format!("{}× from first to last: {}", digits(growth), list(&values, ""));
         Some(Finding { holds, measured, off: vec![growth] })
     }
 
-    /// Tests a claim that a curve bends to one side. Chance also bends a straight line, but not to one side only and not by more than two
-    /// standard errors.
+    /// Tests a claim that a curve bends to one side. Chance also bends a straight line, so all deviations must have the
+    /// same sign, and the largest must exceed two standard errors.
     fn curved(&self) -> Option<Finding> {
         let change = self.claim.change.unwrap_or(BEND_DEFAULT);
         let values = self.values().filter(|values| values.len() > 2)?;
@@ -338,7 +342,7 @@ impl Claimed<'_> {
         Some(Finding { holds, measured, off: vec![share] })
     }
 
-    /// Values of the only parameter that varies over the claim's points, as numbers.
+    /// Returns the numeric values of the first parameter that varies over the claim's points.
     fn along(&self) -> Option<Vec<f64>> {
         let points: Vec<_> = self.cells().map(|cell| &cell.point).collect();
         let first = points.first()?;
@@ -351,7 +355,7 @@ impl Claimed<'_> {
         points.iter().map(number).collect()
     }
 
-    /// Square of the standard error of a cell's mean.
+    /// Returns the square of the standard error of a cell's mean.
     fn squared_error(&self, cell: &Cell) -> f64 {
         let runs = self.table.values(cell, self.metric, self.flow);
         mean_and_sd(&runs).map_or(0.0, |(_, sd)| squared_error(sd, runs.len()))
@@ -363,7 +367,8 @@ impl Claimed<'_> {
         Some(self.all(&spreads, " %", |spread| spread <= most))
     }
 
-    /// Tests a claim that flows differ. A single run in which one flow loses more is no proof: flows must differ in most runs.
+    /// Tests a claim that flows differ within a run. The difference must exceed the tolerance by more than chance
+    /// explains.
     fn unequal(&self) -> Option<Finding> {
         let least = 100.0 * self.claim.tolerance?;
         let is_apart = |spread: f64, chance: f64| spread.is_finite() && spread - chance >= least;
@@ -371,8 +376,9 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), " %"))
     }
 
-    /// Difference between flows in a run, per cent, and the part that chance may explain, at each point. Each run is compared alone: a flow
-    /// ahead in one run and behind in the next is fair in neither.
+    /// Returns for each point the difference between the fastest and slowest flow in a run, % of the mean, and the part
+    /// that chance may explain. Differences are computed run by run: averaging first would hide a flow that leads in
+    /// one run and lags in the next.
     fn spreads(&self) -> Option<Vec<(String, f64, f64)>> {
         let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
         let mut spreads = Vec::new();
@@ -397,13 +403,13 @@ impl Claimed<'_> {
         (!spreads.is_empty()).then_some(spreads)
     }
 
-    /// Finding for a claim that holds at every point, or at the share of points that it requires; values for which it fails are listed
-    /// first.
+    /// Tests `holds` at each point. The claim holds if all points pass, or the share of points required by the plan.
+    /// The finding prints the failing values first.
     fn all(&self, values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
         self.judged(values.iter().map(|(at, value)| (at.clone(), *value, holds(*value))).collect(), unit)
     }
 
-    /// Finding for values, each with its own verdict.
+    /// Summarises values (point, value, true if it passes) in a finding.
     fn judged(&self, values: Vec<(String, f64, bool)>, unit: &str) -> Finding {
         let of = |holds: bool| values.iter().filter(move |one| one.2 == holds).map(|one| (one.0.clone(), one.1));
         let (failed, held) = (of(false).collect::<Vec<_>>(), of(true).count());
@@ -412,7 +418,7 @@ impl Claimed<'_> {
         match self.claim.share {
             None => Finding { holds: failed.is_empty(), measured, off },
             Some(share) => Finding {
-                // The tolerance accepts 9 of 10 points at a share of 0.9, which has no exact binary form.
+                // The tolerance accepts 9 of 10 points for a share of 0.9, which is not exact in binary.
                 holds: held as f64 >= share * values.len() as f64 - 1e-9,
                 measured: format!("at {held} of {} points; {measured}", values.len()),
                 off,
@@ -421,14 +427,15 @@ impl Claimed<'_> {
     }
 }
 
-/// True if the mean of `own` exceeds that of `others` by more than chance explains.
+/// Returns true if the mean of `own` exceeds the mean of `others` by more than chance explains.
 fn lead(own: &[f64], others: &[f64]) -> bool {
     let (Some((own_mean, own_sd)), Some((mean, sd))) = (mean_and_sd(own), mean_and_sd(others)) else { return false };
     let chance = BEYOND_CHANCE * (squared_error(own_sd, own.len()) + squared_error(sd, others.len())).sqrt();
     own_mean > 0.0 && own_mean - mean > chance
 }
 
-/// Square of the standard error of a mean of `runs` runs with standard deviation `sd`; infinite for a single run.
+/// Returns the square of the standard error of a mean of `runs` runs. `sd` is the population standard deviation, 0 for
+/// a single run.
 fn squared_error(sd: f64, runs: usize) -> f64 {
     sd * sd / (runs.max(2) - 1) as f64
 }
@@ -441,7 +448,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Most numbers in a sentence; of more, only the least and the greatest are printed.
+/// Most numbers listed in a sentence. Longer lists are shortened to the least and the greatest number.
 const LISTED_MAX: usize = 4;
 
 fn list(values: &[(String, f64)], unit: &str) -> String {
@@ -458,7 +465,7 @@ fn list(values: &[(String, f64)], unit: &str) -> String {
     ends.join(" to ")
 }
 
-/// Differences below this are rounding errors.
+/// Magnitude below which a number is a rounding error and printed as 0.
 const NOTHING: f64 = 1e-9;
 
 /// Formats a number with three significant digits.

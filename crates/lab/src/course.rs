@@ -1,4 +1,4 @@
-//! Course of a run: the measurements recorded while it lasts, on every platform.
+//! Measurements recorded during a run, for every platform.
 
 mod histogram;
 mod settling;
@@ -9,66 +9,67 @@ use crate::dynamics::fair_bps;
 use crate::metrics::{EstimateMeasured, FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 
-/// Interval at which links are sampled and arrivals counted, ns.
+/// Interval of link samples and arrival counts, ns.
 pub const TICK_NS: u64 = 1_000_000;
 
-/// Most entries of a trace; longer ones are cut: 200 s in steps of 1 ms.
+/// Maximum length of a trace, samples; later samples are discarded. At 1 ms per sample, a trace covers 200 s.
 const TRACE_MAX: usize = 200_000;
 
-/// Bits of a full packet, for queue lengths in time.
+/// Bits of a full-sized packet, used to convert a queue length to a delay.
 const PACKET_BITS: f64 = 1500.0 * 8.0;
 
-/// Reading of a link in the direction of data; counters start with the run.
+/// State and counters of a link in the forward direction. Counters start with the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
-    /// Packets waiting.
+    /// Queue length, packets.
     pub waiting: usize,
     /// Present rate of the link, bit/s of IP packets.
     pub rate_bps: u64,
-    /// Present capacity, bit/s: less than the rate behind a policer, 0 in an outage.
+    /// Present capacity, bit/s: at most the rate of a policer, and 0 during an outage.
     pub capacity_bps: u64,
     /// Packets that arrived at the queue.
     pub offered: u64,
-    /// Packets which the queue dropped.
+    /// Packets dropped by the queue.
     pub queue_drops: u64,
-    /// Packets that the queue marked for congestion (CE) instead of dropping them.
+    /// Packets marked by the queue instead of dropped (CE, RFC 3168).
     pub marks: u64,
-    /// Packets that the loss model dropped.
+    /// Packets dropped by the loss model.
     pub lost: u64,
-    /// IP bytes sent from the queue, including those lost afterwards.
+    /// IP bytes that left the queue, including bytes lost afterwards.
     pub carried_bytes: u64,
 }
 
-/// Counters of a flow since the start of the run.
+/// Byte and message counters of a flow since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowBytes {
     /// Application bytes delivered in order.
     pub delivered: u64,
     /// Bytes of IP packets that reached the receiver.
     pub received: u64,
-    /// Counters of messages, for a flow that sends some.
+    /// Message counters; `None` for a flow without messages.
     pub messages: Option<MessageCounts>,
 }
 
-/// Counters of a flow's messages.
+/// Counters of a flow's messages since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
-    /// Messages handed over by the application.
+    /// Messages handed over by the application to the transport.
     pub handed_over: u64,
     /// Messages whose deadline has passed.
     pub due: u64,
-    /// Messages among the due ones that were delivered in time.
+    /// Messages delivered before their deadline, of those counted in `due`.
     pub in_time: u64,
     /// Messages completed after their deadline.
     pub late: u64,
-    /// Datagrams sent that carry messages or their repair.
+    /// Datagrams sent with message data or repair symbols.
     pub datagrams: u64,
     /// Bytes of IP packets sent by both ends.
     pub ip_bytes: u64,
 }
 
 impl MessageCounts {
-    /// Difference from the counters `warm` at the end of the warm-up; `None` if no deadline has passed since.
+    /// Returns the results since the end of the warm-up, when the counters were `warm`. `None` if no deadline has
+    /// passed since.
     fn since(&self, warm: &Self) -> Option<MessagesMeasured> {
         let due = self.due - warm.due;
         let share = |count: u64| count as f64 / due as f64;
@@ -77,27 +78,27 @@ impl MessageCounts {
             due,
             in_time: share(self.in_time - warm.in_time),
             late: Some(share(self.late - warm.late)),
-            // Datagrams for messages still in flight are in both counters alike.
+            // Messages may be in flight at both ends of the interval; their datagrams roughly cancel out.
             datagrams_each: Some((self.datagrams - warm.datagrams) as f64 / handed_over),
             ip_bytes_each: Some((self.ip_bytes - warm.ip_bytes) as f64 / handed_over),
         })
     }
 }
 
-/// A flow at the end of a run. Times are from the start of the run, ns.
+/// Readings of a flow at the end of a run. Times are relative to the start of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowReading {
     /// Byte counters.
     pub bytes: FlowBytes,
-    /// Time at which the connection was opened.
+    /// Time at which the connection was opened, ns.
     pub started_ns: u64,
-    /// Time at which the first packet of data was sent.
+    /// Time at which the first data packet was sent, ns.
     pub first_sent_ns: Option<u64>,
-    /// Time at which the first packet of data arrived.
+    /// Time at which the first data packet arrived, ns.
     pub first_received_ns: Option<u64>,
-    /// Time at which all data was delivered.
+    /// Time at which the last byte was delivered, ns; `None` if the flow is unfinished.
     pub completed_ns: Option<u64>,
-    /// Time at which the sender received the confirmation of that delivery.
+    /// Time at which the sender received the confirmation of complete delivery, ns.
     pub confirmed_ns: Option<u64>,
     /// Error that ended the flow early.
     pub failure: Option<String>,
@@ -105,16 +106,16 @@ pub struct FlowReading {
     pub retransmissions: Option<u64>,
     /// Retransmission timeouts; TCP only.
     pub timeouts: Option<u64>,
-    /// Share of data packets that were useless on arrival; DFCP only.
+    /// Share of received data packets that did not help decoding; DFCP only.
     pub waste: Option<f64>,
-    /// Estimates of the flow's bottleneck, if asked for.
+    /// Bottleneck estimates; `None` unless the plan configures an estimator for the flow.
     pub estimate: Option<EstimateMeasured>,
 }
 
-/// Counts of packets per tick.
+/// Statistics of packet arrivals per tick, for the index of dispersion.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
-    /// Packets offered before the present tick.
+    /// Packets that arrived before the present tick.
     before: u64,
     ticks: u64,
     sum: u64,
@@ -134,7 +135,7 @@ impl Arrivals {
         self.squares += count * count;
     }
 
-    /// Ratio of variance to mean of the packets per tick.
+    /// Returns the variance divided by the mean of arrivals per tick; `None` without arrivals.
     fn dispersion(&self) -> Option<f64> {
         if self.sum == 0 {
             return None;
@@ -149,7 +150,7 @@ struct QueueSums {
     samples: u64,
     sum: u64,
     squares: u64,
-    /// Least and greatest number of waiting packets.
+    /// Least and greatest queue length, packets; `None` before the first sample.
     extremes: Option<(usize, usize)>,
 }
 
@@ -169,36 +170,36 @@ impl QueueSums {
     }
 }
 
-/// Course of a link.
+/// Measurements of a link during a run.
 #[derive(Clone, Debug, Default)]
 struct LinkCourse {
     warm: LinkReading,
     arrivals: Arrivals,
     queue: QueueSums,
-    /// Queueing delay: its sum, ms, and a histogram in µs.
+    /// Sum of the queueing delay samples, ms.
     delay_ms: f64,
     delays_us: Histogram,
-    /// Bytes that the link could have sent since the warm-up.
+    /// Bytes that the link could have sent since the end of the warm-up.
     capacity_bytes: f64,
     trace: Vec<usize>,
     first_drop_s: Option<f64>,
 }
 
-/// Course of a flow.
+/// Measurements of a flow during a run.
 #[derive(Clone, Debug, Default)]
 struct FlowCourse {
     warm: FlowBytes,
     /// Bytes delivered before the present bin.
     before_bin: u64,
     bins_bps: Vec<f64>,
-    /// Bytes delivered before the present tick.
+    /// Bytes delivered up to the last tick.
     before: u64,
-    /// Time of the last delivery, or of the start of the goodput measurement, ns.
+    /// Time of the last delivery, ns; at first, the end of the warm-up.
     delivered_ns: u64,
     longest_gap_ns: u64,
 }
 
-/// Records of a run in progress.
+/// Recorder of a run in progress: fed with readings at every tick, returns the measurements at the end.
 #[derive(Clone, Debug)]
 pub struct Course<'run> {
     scenario: &'run Scenario,
@@ -209,7 +210,7 @@ pub struct Course<'run> {
 }
 
 impl<'run> Course<'run> {
-    /// Starts the course of a run.
+    /// Starts recording a run of `scenario`.
     #[must_use]
     pub fn new(scenario: &'run Scenario) -> Self {
         Self {
@@ -221,7 +222,8 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// Records a tick of [`TICK_NS`]: the scenario's links as they are at `now_ns`, and the bytes that each flow has delivered.
+    /// Records the links' readings at `now_ns`, the end of a tick of [`TICK_NS`]. `delivered` returns the bytes that a
+    /// flow, given by its index, has delivered so far.
     pub fn tick(&mut self, now_ns: u64, links: &[LinkReading], delivered: impl Fn(usize) -> u64) {
         let trace_ns = self.scenario.queue_trace_ns;
         let is_traced = trace_ns > 0 && now_ns / trace_ns != (now_ns - TICK_NS) / trace_ns;
@@ -266,13 +268,13 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// True after the warm-up, when goodput is measured.
+    /// Returns true after the warm-up, when goodput is measured.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         self.warm_ns.is_some()
     }
 
-    /// Ends the warm-up: goodput is measured from `now_ns` on.
+    /// Ends the warm-up: goodput is measured from `now_ns` on, relative to these readings.
     pub fn warm(&mut self, now_ns: u64, links: &[LinkReading], flows: &[FlowBytes]) {
         self.warm_ns = Some(now_ns);
         for (link, reading) in self.links.iter_mut().zip(links) {
@@ -294,7 +296,7 @@ impl<'run> Course<'run> {
         let warm_ns = self.warm_ns.unwrap_or(0);
         let settled = self.settling.finish(now_ns);
         let first_sent_ns = flows.iter().filter_map(|flow| flow.first_sent_ns).min();
-        // A start phase that never ended lasted as long as the run.
+        // If the bottleneck never delivered 90 % of its capacity, the start phase lasted as long as the run.
         let start_ns = first_sent_ns.map(|at_ns| settled.started_ns.unwrap_or(now_ns).saturating_sub(at_ns));
         let possible_bps = self.links.first().zip(links.first()).map(|(course, end)| course.possible_bps(end));
         let measured_flows = self.flows.into_iter().zip(flows).enumerate();
@@ -323,8 +325,8 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// Packets dropped by loss models while goodput was measured: since the warm-up, or since the start if a flow ended before the end of
-    /// the warm-up.
+    /// Returns the packets dropped by loss models while goodput was measured. Counting begins after the warm-up, or at
+    /// time 0 if a flow finished during the warm-up. `None` if no link can lose packets at random.
     fn random_losses(&self, links: &[LinkReading], flows: &[FlowReading]) -> Option<u64> {
         let warm_ns = self.warm_ns.unwrap_or(0);
         let counts_warm_up = flows.iter().any(|flow| flow.completed_ns.is_some_and(|at| at <= warm_ns));
@@ -343,7 +345,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl LinkCourse {
-    /// Deliverable rate since the warm-up, bit/s of IP packets: the mean rate less random losses.
+    /// Returns the mean capacity since the warm-up, less random losses, bit/s of IP packets.
     fn possible_bps(&self, end: &LinkReading) -> f64 {
         let seconds = self.queue.samples as f64 * (TICK_NS as f64 / 1e9);
         let passed = (end.offered - self.warm.offered).saturating_sub(end.queue_drops - self.warm.queue_drops);
@@ -386,7 +388,8 @@ fn measured_flow(
     flow
 }
 
-/// Share of a bottleneck's rate used by delivered data, headers included.
+/// Returns the share of a bottleneck's rate that delivered data needed, headers and redundancy included. `None` for a
+/// graph of nodes.
 fn useful(scenario: &Scenario, link: usize, flows: &[FlowMeasured]) -> Option<f64> {
     if !scenario.nodes.is_empty() {
         return None;
@@ -421,7 +424,7 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
     }
 }
 
-/// Completion times of a flow of limited size; those of an unfinished flow are extrapolated from its goodput.
+/// Sets the completion times of a flow of `bytes` bytes. An unfinished flow gets times extrapolated from its goodput.
 fn completion(flow: &mut FlowMeasured, end: &FlowReading, bytes: u64, now_ns: u64) {
     let last_s = match end.completed_ns {
         Some(at_ns) => at_ns as f64 / 1e9,

@@ -1,4 +1,4 @@
-//! Generates the page of experiments and the legend of abbreviations from the plans and the tables here.
+//! Generator of the documentation page of all experiments, and of the legend of abbreviations.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::metrics::METRICS;
 use crate::plan::{Level, NUMBERED, PARAMETERS, Series, Source, Tag};
 use crate::report::Table;
 
-/// Keys by which plans refer to the documents (`source`).
+/// Keys of the source documents to which plans refer in `source`.
 const DOCUMENTS: [(&str, &str); 6] = [
     (
         "TH",
@@ -26,7 +26,7 @@ const DOCUMENTS: [(&str, &str); 6] = [
     ("DI", "The dissertation that PH summarises, of which only excerpts were at hand"),
 ];
 
-/// Traps (misleading statements of the documents), by the numbers under which plans and reasons refer to them.
+/// Misleading statements of the source documents. Plans and known reasons refer to them by these numbers.
 const TRAPS: [(&str, &str); 8] = [
     (
         "N1",
@@ -56,7 +56,7 @@ const TRAPS: [(&str, &str); 8] = [
     ("N12", "The networks of the claim that S13 judges are not described."),
 ];
 
-/// Groups of plans, by the first letter of their ids.
+/// Groups of plans by the first letter of their ids.
 const GROUPS: [(&str, &str); 9] = [
     ("V", "DFCP alone: how goodput depends on loss, delay, redundancy and window"),
     ("S", "Flows that never end: DFCP beside TCP, on one bottleneck and several"),
@@ -69,7 +69,7 @@ const GROUPS: [(&str, &str); 9] = [
     ("M", "Messages with a deadline"),
 ];
 
-/// Tables that explain the abbreviations of ids, sources and reasons.
+/// Returns the tables that explain the abbreviations in ids, sources and known reasons.
 #[must_use]
 pub fn legend() -> Vec<Table> {
     vec![
@@ -98,7 +98,8 @@ fn legend_table(title: &str, text: &str, columns: [&str; 2], rows: &[(&str, &str
     }
 }
 
-/// All plans with parameters and claims, the legend, and all metrics and parameters, as Markdown.
+/// Returns the documentation page in Markdown: all plans with parameters and claims, the legend, all metrics and
+/// parameters.
 #[must_use]
 pub fn experiments(sources: &[Source]) -> String {
     let mut page = String::from(
@@ -120,7 +121,7 @@ pub fn experiments(sources: &[Source]) -> String {
     page
 }
 
-/// A table with a heading, as Markdown; names in the first column are formatted as code.
+/// Formats a table with its heading as Markdown. Names in the first column are formatted as code.
 #[must_use]
 pub fn markdown(table: &Table) -> String {
     let mut page = format!("\n## {}\n\n", table.title);
@@ -195,7 +196,7 @@ fn plan(page: &mut String, source: &Source) {
     }
 }
 
-/// Escapes text for a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,16 +1,16 @@
-//! Time steps of a scenario.
+//! Stepping of a simulation through a scenario's time and changes.
 
 use dfcp_sim::{FlowId, Observer, Simulation};
 use dfcp_time::Time;
 
 use crate::scenario::{Built, ChangeSpec, Scenario};
 
-/// Advances the time of `scenario` in steps of `step_ns` up to `end_ns`, or until every flow has a size and has finished. Changes are
-/// applied at their times. `each` is called at time 0 and after every step (shortened by a change), with the time in ns. Returns the end
-/// time.
+/// Advances the simulation in steps of `step_ns` up to `end_ns`, and applies the scenario's changes at their times.
+/// Ends early once all flows are finished, if every flow has a size. `each` is called with the time in ns, at 0 and
+/// after every step; a change shortens the step before it. Returns the end time, ns.
 ///
 /// # Errors
-/// Fails with the error of `each`, or with one sentence about an invalid change.
+/// Fails with the error of `each`, or with a sentence about an invalid change.
 pub(crate) fn drive<O: Observer, E: From<String>>(
     simulation: &mut Simulation<O>,
     (scenario, built): (&Scenario, &Built),
@@ -39,7 +39,7 @@ fn is_over<O: Observer>(simulation: &Simulation<O>, flow: FlowId) -> bool {
     report.confirmed_at.is_some() || report.failure.is_some()
 }
 
-/// Applies `change` now.
+/// Applies `change` to its link immediately.
 fn apply<O: Observer>(
     simulation: &mut Simulation<O>,
     scenario: &Scenario,

@@ -1,14 +1,15 @@
-//! Measures of dynamics from the documents: how accurately and how fast flows follow their ideal fair share.
+//! Measures of dynamics from the thesis and papers: accuracy and speed with which flows follow their ideal fair share.
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 use crate::scenario::{ChangeSpec, Scenario};
 
-/// Errors below this count as close.
+/// Relative error below which the sum of all flows counts as close to the ideal.
 const CLOSE: f64 = 0.1;
 
-/// Ideal goodput of each flow in every bin of `scenario`, bit/s: the present rate of the first bottleneck, shared equally by the flows
-/// present during the whole bin, times the share of application data in a packet. Empty without bins, and with several bottlenecks, a
-/// graph, a walk or an outage. Access links are assumed not to limit flows; a bin without flows has 0.
+/// Returns the ideal goodput of each flow in every bin of `scenario`, bit/s. It is the present rate of the first
+/// bottleneck, shared equally by the flows present during the whole bin, times the payload share of a packet. Access
+/// links are assumed not to limit flows. A bin without flows has 0. Empty without bins, and for scenarios with several
+/// bottlenecks, a graph, a random walk of the rate or an outage.
 #[must_use]
 pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
     let [link] = &scenario.links[..] else { return Vec::new() };
@@ -24,7 +25,7 @@ pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
             let changes = scenario.changes.iter().filter(is_past);
             link.policed_bps(changes.filter_map(|change| change.rate_bps).next_back().unwrap_or(link.rate_bps)) as f64
         };
-        // A hundred samples are precise enough for a bin that contains a change.
+        // A bin that contains a rate change gets the mean of 100 samples.
         (0..100).map(|part| rate_at(from_ns + bin_ns * part / 100)).sum::<f64>() / 100.0
     };
     let share = |bin: u64| {
@@ -40,7 +41,8 @@ pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
     (0..scenario.duration_ns / bin_ns).map(share).collect()
 }
 
-/// |g − f| / f of a flow in each bin from `first` on in which it has a fair share (the documents' adaptation error, PH 4.2).
+/// Returns the adaptation error |g − f| / f of a flow's goodput g and fair share f, for each bin from `first` on in
+/// which it has a fair share (PhD summary, §4.2).
 fn errors(flow: &FlowMeasured, fair_bps: &[f64], (first, bin_s): (usize, f64)) -> Vec<f64> {
     let bins = flow.bins_bps.iter().zip(fair_bps).enumerate().skip(first);
     let is_there = |bin: usize| flow.started_s <= bin as f64 * bin_s;
@@ -50,29 +52,30 @@ fn errors(flow: &FlowMeasured, fair_bps: &[f64], (first, bin_s): (usize, f64)) -
 }
 
 impl Measured {
-    /// Mean and standard deviation of a flow's adaptation error over bins, as shares.
+    /// Returns mean and standard deviation of a flow's adaptation error over bins, as shares.
     pub(crate) fn adaptation_error(&self, flow: &FlowMeasured, warm_up_s: f64) -> Option<(f64, f64)> {
         mean_and_sd(&errors(flow, &self.fair_bps, (self.first_bin(warm_up_s)?, self.bin_s)))
     }
 
-    /// Mean and standard deviation of the adaptation error over the bins of all flows.
+    /// Returns mean and standard deviation of the adaptation error over the bins of all flows, as shares.
     pub(crate) fn adaptation_errors(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         mean_and_sd(&self.flow_errors(warm_up_s)?)
     }
 
-    /// Mean and standard deviation of the error of the sum of all flows, |Σg − Σf| / Σf. (The printed form, Σ|g − f| / Σf, is the mean of
-    /// the flows' errors where shares are equal, which contradicts the documents' own table: note N1.)
+    /// Returns mean and standard deviation over bins of |Σg − Σf| / Σf, the error of the sum of all goodputs g against
+    /// fair shares f. The papers print Σ|g − f| / Σf instead, which equals the flows' mean error for equal shares and
+    /// contradicts their own table (note N1 of the legend).
     pub(crate) fn aggregate_error(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         mean_and_sd(&self.aggregate_errors(warm_up_s)?)
     }
 
-    /// Share of bins in which the error of the sum is below a tenth.
+    /// Returns the share of bins in which the error of the sum is below 10 %.
     pub(crate) fn aggregate_close(&self, warm_up_s: f64) -> Option<f64> {
         let errors = self.aggregate_errors(warm_up_s).filter(|errors| !errors.is_empty())?;
         Some(errors.iter().filter(|error| **error < CLOSE).count() as f64 / errors.len() as f64)
     }
 
-    /// Errors of the sum of all flows, one per bin.
+    /// Returns the error of the sum of all flows in each bin, as shares.
     pub(crate) fn aggregate_errors(&self, warm_up_s: f64) -> Option<Vec<f64>> {
         let first = self.first_bin(warm_up_s)?;
         let error = |bin: usize| {
@@ -87,13 +90,14 @@ impl Measured {
         Some((first..self.fair_bps.len()).filter_map(error).collect())
     }
 
-    /// Error of each flow in each bin.
+    /// Returns the adaptation errors of all flows and bins, as shares.
     pub(crate) fn flow_errors(&self, warm_up_s: f64) -> Option<Vec<f64>> {
         let first = self.first_bin(warm_up_s)?;
         Some(self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect())
     }
 
-    /// Difference between the fastest and the slowest of the flows present since the start of a bin: mean over bins, and maximum.
+    /// Returns mean and maximum over bins of the difference between the fastest and slowest flow, bit/s. Flows that
+    /// start within a bin are ignored there.
     pub(crate) fn spread_bps(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         let (first, count) = self.bins_after_warm_up(warm_up_s)?;
         let spread = |bin: usize| {
@@ -108,7 +112,8 @@ impl Measured {
         mean_and_sd(&spreads).map(|(mean, _)| (mean, most))
     }
 
-    /// Standard deviation over bins of the second flow's share of the total; `None` unless there are two flows.
+    /// Returns the standard deviation over bins of the second flow's share of the total; `None` unless there are
+    /// exactly two flows.
     pub(crate) fn ratio_sd(&self, warm_up_s: f64) -> Option<f64> {
         let [first, second] = &self.flows[..] else { return None };
         let (from, count) = self.bins_after_warm_up(warm_up_s)?;
@@ -118,14 +123,14 @@ impl Measured {
         mean_and_sd(&shares).map(|(_, sd)| sd)
     }
 
-    /// Index of the first bin after the warm-up, and the number of all bins.
+    /// Returns the index of the first bin after the warm-up, and the number of all bins.
     fn bins_after_warm_up(&self, warm_up_s: f64) -> Option<(usize, usize)> {
         let count = self.flows.iter().map(|flow| flow.bins_bps.len()).min().filter(|_| self.bin_s > 0.0)?;
         Some(((warm_up_s / self.bin_s).ceil() as usize, count))
     }
 
-    /// δ-fair convergence time, s: from the start of the second of two flows until it has (1 − δ)/2 of the total; infinite if it never gets
-    /// there. `None` unless there are two flows.
+    /// Returns the δ-fair convergence time, s: from the start of the second flow until it has (1 − δ)/2 of the total.
+    /// Infinite if it never does; `None` unless there are exactly two flows.
     pub(crate) fn convergence_s(&self, delta: f64) -> Option<f64> {
         let [first, second] = &self.flows[..] else { return None };
         if self.bin_s == 0.0 {
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn errors_of_flows_and_of_their_sum_are_not_the_same() {
-        // One flow is 50 % above its share and one 50 % below: each has an error, and their sum has none.
+        // One flow is 50 % above its share and the other 50 % below. Each flow has an error, but the sum has none.
         let measured = of(vec![flow(0.0, &[10.0, 15.0, 15.0]), flow(0.0, &[10.0, 5.0, 5.0])], &[10.0; 3]);
         assert_eq!(measured.adaptation_error(&measured.flows[0], 1.0), Some((0.5, 0.0)));
         assert_eq!(measured.adaptation_errors(1.0), Some((0.5, 0.0)));
@@ -170,7 +175,7 @@ mod tests {
         assert_eq!(low.aggregate_error(0.0), Some((0.25, 0.25)));
         let apart = of(vec![flow(0.0, &[9.0, 5.0, 8.0]), flow(0.0, &[1.0, 5.0, 6.0])], &[]);
         assert_eq!((apart.spread_bps(0.0), apart.spread_bps(1.0)), (Some((10e6 / 3.0, 8e6)), Some((1e6, 2e6))));
-        // A flow has no share before its start.
+        // Bins before the start of a flow do not count as errors.
         let late = of(vec![flow(1.5, &[0.0, 3.0, 10.0])], &[10.0; 3]);
         assert_eq!(late.adaptation_errors(0.0), Some((0.0, 0.0)));
         assert_eq!(of(vec![flow(0.0, &[5.0])], &[]).aggregate_error(0.0), None);
@@ -179,7 +184,7 @@ mod tests {
     #[test]
     fn convergence_is_from_the_second_flow_s_start_until_its_share() {
         let measured = of(vec![flow(0.0, &[10.0, 9.0, 7.0, 6.0, 5.0]), flow(1.0, &[0.0, 1.0, 3.0, 4.0, 5.0])], &[]);
-        // 25 %, 35 % and 45 % of the total.
+        // The second flow reaches 25 %, 35 % and 45 % of the total in these bins.
         assert_eq!([0.5, 0.3, 0.1].map(|delta| measured.convergence_s(delta)), [Some(2.0), Some(3.0), Some(4.0)]);
         let never = of(vec![flow(0.0, &[10.0, 10.0]), flow(1.0, &[0.0, 1.0])], &[]);
         assert_eq!(
@@ -196,7 +201,8 @@ mod tests {
         let source = parse("t.toml", text).unwrap();
         let run = crate::expand::expand(&source, Choice { form: Form::Full, seeds: None }).unwrap().remove(0);
         let mbps: Vec<_> = fair_bps(&run.scenario).iter().map(|bps| (bps / 1e6 * 1500.0 / 1448.0).round()).collect();
-        // Alone, with the other flow, in a bin that contains the change, and after it.
+        // Bins in order: one flow alone (twice), both flows, both flows while the rate changes, both flows at half the
+        // rate (twice).
         assert_eq!(mbps, [100.0, 100.0, 50.0, 38.0, 25.0, 25.0]);
     }
 }

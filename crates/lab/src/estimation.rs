@@ -1,5 +1,5 @@
-//! Estimators that observe packets at receivers (thesis group 5), and the error of their rates against the capacity of the bottleneck
-//! during each busy period.
+//! Estimators that observe arriving packets at receivers (thesis group 5), and the error of each busy period's rate
+//! against the bottleneck's capacity during it.
 
 use dfcp_estimate::{BusyPeriod, Estimator, Probe, Summary};
 use dfcp_sim::messages::ModelSegment;
@@ -9,16 +9,16 @@ use dfcp_time::Time;
 use crate::metrics::{EstimateMeasured, mean_and_sd};
 use crate::scenario::{Built, FlowSpec, LinkState, Scenario};
 
-/// Estimators of the flows that have one.
+/// Estimators of the flows for which the plan configures one.
 #[derive(Debug, Default)]
 pub(crate) struct Estimators(Vec<Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    /// Number of the flow, and the number of its test packets.
+    /// Flow index of the observed flow, and of its test packets.
     flow: u32,
     probes: u32,
-    /// Time from which test packets are counted.
+    /// Time from which bytes of test packets are counted: the end of the warm-up.
     counts_from: Time,
     probe_bytes: u64,
     estimator: Estimator,
@@ -26,7 +26,7 @@ struct Watched {
 }
 
 impl Estimators {
-    /// Estimators that `scenario` asks for; `built` was made from it.
+    /// Creates the estimators configured in `scenario`. `built` holds the flows built from it.
     pub(crate) fn of(scenario: &Scenario, built: &Built) -> Result<Self, String> {
         let flows = built.flows.iter().zip(&built.probes).zip(&scenario.flows);
         let watched = flows.filter_map(|((flow, probes), spec)| Some((flow, (*probes)?, spec.estimate?)));
@@ -44,14 +44,14 @@ impl Estimators {
         watched.collect::<Result<_, String>>().map(Self)
     }
 
-    /// Reports that `packet` arrived at its destination.
+    /// Passes a packet that arrived at its destination to the estimators.
     pub(crate) fn delivered(&mut self, now: Time, packet: &Packet) {
         if packet.is_back {
             return;
         }
         for watched in &mut self.0 {
             if packet.flow == watched.flow {
-                // Simulated time never runs backwards.
+                // The only error is a time that runs backwards, which does not occur in a simulation.
                 let _ = watched.estimator.traffic(now, packet.size_bytes.into());
             } else if packet.flow == watched.probes
                 && let Body::Model(ModelSegment::Data { number, .. }) = packet.body
@@ -65,7 +65,8 @@ impl Estimators {
         }
     }
 
-    /// Estimates for the flow at index `place` of `scenario`, with number `flow`, after a run that ended at `end_ns`.
+    /// Returns the estimates for flow `place` of `scenario`, which has index `flow` in the simulation. `end_ns` is the
+    /// end of the run.
     pub(crate) fn measured(
         &self,
         scenario: &Scenario,
@@ -81,10 +82,11 @@ impl Estimators {
     }
 }
 
-/// Estimates for the bottleneck of `flow`, from its busy `periods`.
+/// Computes the estimates for the bottleneck of `flow` from its busy `periods`.
 fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns: u64) -> EstimateMeasured {
     let capacity = Capacity::of(scenario, flow.over.0);
-    // Delay of a packet from the bottleneck to the receiver: that of the link and of the receiver's access link.
+    // Delay from the bottleneck's queue to the receiver: link delay plus the receiver's access link (a quarter of
+    // `rtt_ns`).
     let later_ns = scenario.links.get(flow.over.0).map_or(0, |link| link.delay_ns) + flow.rtt_ns / 4;
     let left_ns = |at: Time| at.as_ns().saturating_sub(later_ns);
     let counted = periods.iter().filter(|period| period.start.as_ns() >= scenario.warm_up_ns);
@@ -107,14 +109,14 @@ fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns
     }
 }
 
-/// Capacity of a bottleneck, as its rate changes.
+/// Capacity of a bottleneck over time.
 struct Capacity {
-    /// Steps: time, rate from then on, bit/s, and the bits that could be sent before it.
+    /// Steps of the rate: time, ns; rate from then on, bit/s; bits that could be sent before that time.
     steps: Vec<(u64, f64, f64)>,
 }
 
 impl Capacity {
-    /// Capacity of the bottleneck `link` of a scenario whose rate changes are all drawn.
+    /// Capacity of `link` in a scenario whose random rate changes have been drawn.
     fn of(scenario: &Scenario, link: usize) -> Self {
         let states = LinkState::all(scenario);
         let Some((spec, &(mut state))) = scenario.links.get(link).zip(states.get(link)) else {
@@ -129,14 +131,14 @@ impl Capacity {
         Self { steps }
     }
 
-    /// Bits that could be sent until `at_ns`.
+    /// Returns the bits that could be sent until `at_ns`.
     fn bits_of(steps: &[(u64, f64, f64)], at_ns: u64) -> f64 {
         let last = steps.partition_point(|&(from_ns, ..)| from_ns <= at_ns).checked_sub(1);
         let Some(&(from_ns, rate_bps, before)) = last.and_then(|last| steps.get(last)) else { return 0.0 };
         before + rate_bps * (at_ns - from_ns) as f64 / 1e9
     }
 
-    /// Mean rate between two times, bit/s.
+    /// Returns the mean rate between two times, bit/s.
     fn mean_bps(&self, from_ns: u64, to_ns: u64) -> f64 {
         let bits = Self::bits_of(&self.steps, to_ns) - Self::bits_of(&self.steps, from_ns);
         bits * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64

@@ -1,4 +1,4 @@
-//! Expansion of plans to runs.
+//! Expansion of plans into runs.
 
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
@@ -7,43 +7,43 @@ use crate::engine::Engine;
 use crate::plan::{Axis, Level, Plan, PlanError, Point, Series, Shorter, Source, set};
 use crate::scenario::{Scenario, build, resolve};
 
-/// Version of the record format; records of other versions are skipped.
+/// Version of the record format. Records of other versions are skipped when read.
 pub const SCHEMA: u32 = 5;
 
-/// Fastest link in the small form of a plan, bit/s: a rate that a kernel in virtual time simulates in acceptable time.
+/// Fastest link rate in the small form of a plan, bit/s: a kernel in virtual time simulates it in acceptable time.
 const SMALL_BPS_MAX: u64 = 200_000_000;
 
-/// Rate of the fastest link in the small form of a plan with faster links, bit/s.
+/// Rate to which the fastest link is scaled in the small form if it exceeds [`SMALL_BPS_MAX`], bit/s.
 const SMALL_BPS: f64 = 1e8;
 
-/// Form of a plan.
+/// Variant of a plan: full as in the source documents, or shortened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// The form of the documents.
+    /// The plan as in the source documents.
     #[default]
     Full,
-    /// The form of `[quick]`: shorter runs at fewer points.
+    /// Shorter runs at fewer points, as set in the plan's table `[quick]`.
     Quick,
-    /// The quick form with the settings of `[small]`, and with no link above 200 Mbit/s, so that every platform can run it. In a plan with
-    /// a faster link, all rates are scaled so that the fastest is 100 Mbit/s, or the rate set in the plan; buffers, windows and sizes are
-    /// scaled with them.
+    /// The quick form with the settings of `[small]`, for every platform: no link exceeds 200 Mbit/s. If a link of the
+    /// plan does, all rates are scaled so that the fastest becomes 100 Mbit/s, or the rate set in the plan. Buffers,
+    /// windows and sizes are scaled by the same factor.
     Small,
 }
 
-/// Options of the user for all plans.
+/// User's options for the expansion of all plans.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// Form of the plans.
+    /// Form of the plans to expand.
     pub form: Form,
-    /// Number of runs of every point, instead of the plan's.
+    /// Number of runs per point; `None` for the number set in the plan.
     pub seeds: Option<u32>,
 }
 
 /// One run of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The plan's id.
+    /// Id of the plan.
     pub plan: String,
     /// Label of the series.
     pub series: String,
@@ -51,17 +51,17 @@ pub struct Run {
     pub point: Point,
     /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// Seed of the simulation: the same for all series of a point.
+    /// Seed of the run. All series of a point have the same seed, so that they meet similar losses.
     pub seed: u64,
-    /// Scenario of the run.
+    /// Resolved settings of the run.
     pub scenario: Scenario,
-    /// Factor of the rates: 1, except in the small form of a plan with fast links.
+    /// Factor applied to all rates: 1, except in the small form of a plan with fast links.
     pub scale: f64,
     /// The plan's [`Agreement::tolerance_with_loss`](crate::plan::Agreement::tolerance_with_loss).
     pub tolerance_with_loss: Option<f64>,
-    /// Platform of the run.
+    /// Platform that executes the run.
     pub engine: Engine,
-    /// Hash of all settings and code that decide the result of the run.
+    /// Hash of all settings and code that decide the result.
     pub hash: String,
 }
 
@@ -82,28 +82,28 @@ impl Run {
         run.repeated(1)
     }
 
-    /// The same run with another repetition number, from 1.
+    /// Returns the same run with another repetition number, from 1, and the seed and hash that follow from it.
     #[must_use]
     pub fn repeated(&self, repetition: u32) -> Self {
         let run = Self { repetition, seed: seed(&self.plan, &self.point, repetition), ..self.clone() };
         Self { hash: run.key(), ..run }
     }
 
-    /// The run on another platform.
+    /// Returns the same run on another platform, with the hash that follows.
     #[must_use]
     pub fn on(&self, engine: &Engine) -> Self {
         let run = Self { engine: engine.clone(), ..self.clone() };
         Self { hash: run.key(), ..run }
     }
 
-    /// Label of the series next to other platforms.
+    /// Returns the label of the series, with the platform appended unless it is the simulator.
     #[must_use]
     pub fn label(&self) -> String {
         self.engine.label(&self.series)
     }
 
     fn key(&self) -> String {
-        // A scenario has only text keys and plain numbers, which can always be serialized.
+        // Serialization cannot fail: a scenario has only text keys and finite numbers.
         let text = serde_json::to_string(&self.scenario.without_labels()).unwrap_or_default();
         let Engine { platform, hash: engine } = &self.engine;
         let (plan, series, seed) = (&self.plan, &self.series, self.seed);
@@ -112,10 +112,11 @@ impl Run {
     }
 }
 
-/// All runs of a plan on the simulator: for each point, in the order of the sweep, every series; for each series, every repetition.
+/// Expands a plan into all its runs on the simulator. The order is by point of the sweep, then by series, then by
+/// repetition.
 ///
 /// # Errors
-/// Fails if a plan is invalid, with the line at fault.
+/// Fails with the line at fault if the plan is invalid.
 pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let mut base = source.plan.clone();
     if choice.form != Form::Full {
@@ -152,7 +153,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     Ok(runs)
 }
 
-/// Factor of the rates in the small form of a plan: the same at all points, which would otherwise not be comparable.
+/// Returns the factor applied to all rates in the small form. It is the same at all points, to keep them comparable.
 fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>, fastest_mbps: Option<f64>) -> f64 {
     let fastest_bps = scenarios.map(Scenario::fastest_bps).max().unwrap_or(0);
     let becomes_bps = fastest_mbps.map_or(SMALL_BPS, |mbps| mbps * 1e6);
@@ -167,7 +168,7 @@ fn shorten(plan: &mut Plan, shorter: &Shorter) -> Result<(), String> {
     shorter.set.iter().try_for_each(|(name, value)| set(plan, name, value))
 }
 
-/// Points of the sweep; a single point without parameters if nothing is swept.
+/// Returns the points of the sweep; without a sweep, a single point without parameters.
 fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
     let mut points = vec![Vec::new()];
     for axis in plan.sweep.iter().map(Spanned::get_ref) {
@@ -187,13 +188,13 @@ fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
     points
 }
 
-/// True if a series is run at a point.
+/// Returns true if the plan runs series `index` at `point`.
 fn is_run_at(plan: &Plan, index: usize, point: &[(Axis, Value)]) -> bool {
     let at = &plan.series[index].get_ref().at;
     point.iter().all(|(axis, value)| at.get(&axis.parameter).is_none_or(|levels| levels.has(&Level::of(value))))
 }
 
-/// Parameters that a series sets for the full form only: the short forms have their own.
+/// Series settings that apply in the full form only: the quick and small forms set their own duration.
 const OF_THE_FULL_FORM: [&str; 2] = ["duration_s", "warm_up_s"];
 
 fn scenario_at(
@@ -204,7 +205,7 @@ fn scenario_at(
 ) -> Result<Scenario, PlanError> {
     let mut plan = base.clone();
     let series_at = base.series[index].span().start;
-    // An axis overrides everything, except settings of a series.
+    // Values of the sweep override the plan; settings of the series override both.
     for (place, (axis, value)) in point.iter().enumerate() {
         let at = base.sweep.get(place).map_or(0, |axis| axis.span().start);
         set(&mut plan, &axis.parameter, value).map_err(|message| source.error(at, message))?;
@@ -220,8 +221,8 @@ fn scenario_at(
     let scenario = resolve(&plan, carrier);
     let scenario =
         scenario.map_err(|message| source.error(base.topology.span().start, format!("\"{label}\"{at}: {message}")))?;
-    // The bound is computed, not simulated. A program built without QUIC can still read a plan with it and show its measurements; only
-    // running it is an error.
+    // The bound is computed instead of simulated. A program without the feature `quic` can still read plans with QUIC
+    // and show their records; only running them fails.
     let has_code = cfg!(feature = "quic") || !scenario.flows.iter().any(|flow| flow.transport.kind.is_quic());
     if has_code && !scenario.is_bound() {
         build(&scenario, &mut dfcp_sim::Simulation::new(0, dfcp_sim::Nobody))
@@ -230,10 +231,11 @@ fn scenario_at(
     Ok(scenario)
 }
 
-/// Parameters of estimators, excluded from the seed so that all estimators see the same traffic.
+/// Parameters of estimators. They do not influence the seed, so that all estimators observe the same traffic.
 const OF_ESTIMATORS: [&str; 2] = ["probe_every_ms", "threshold_ms"];
 
-/// Seed of a point and repetition, the same for all series, so that they meet the same losses as far as possible.
+/// Returns the seed of a point and repetition. All series have the same seed, to meet the same losses as far as
+/// possible.
 fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(plan.as_bytes());

@@ -1,4 +1,4 @@
-//! Figures of the report, made from records.
+//! Figures of the report, drawn from records.
 
 mod course;
 
@@ -14,10 +14,10 @@ use crate::record::Record;
 use crate::report;
 use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table, WARNED_MAX};
 
-/// Student's t for a 95 % interval: half its width in standard errors, for 2 values and more.
+/// Student's t for a 95 % confidence interval, for 2 to 10 values.
 const T95: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
 
-/// Figures of a plan, one per plotted metric; the first also has the claims.
+/// Returns the figures of a plan, one per plotted metric. Only the first has the verdicts on claims.
 #[must_use]
 pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<report::Figure> {
     let plan = &source.plan;
@@ -111,7 +111,7 @@ fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
     }
 }
 
-/// Warning about points whose results depend on few random losses.
+/// Words a warning about points whose results depend on fewer than [`FEW_LOSSES`] random losses.
 fn few_losses(plan: &Plan, table: &Table) -> Option<String> {
     let of_one_flow = table.shows_flows(plan.metrics.plot.iter().map(|name| name.get_ref().as_str()));
     let place = |(losses, point): &(u64, &Point)| {
@@ -146,7 +146,7 @@ fn role(carrier: &Carrier) -> report::Role {
     }
 }
 
-/// Mean over repetitions, with its confidence interval.
+/// Point at the mean over repetitions, with a 95 % confidence interval.
 fn point(x: f64, values: &[f64]) -> Option<report::Point> {
     let (mean, sd) = mean_and_sd(values)?;
     if values.len() < 2 {
@@ -183,7 +183,7 @@ impl Draw<'_> {
         report::Axis { label, unit, scale, reach: None }
     }
 
-    /// Values of the first parameter, in the order of the sweep.
+    /// Returns the values of the first parameter, in the order of the sweep.
     fn first_levels(&self) -> Vec<Level> {
         let mut levels: Vec<Level> = Vec::new();
         for (_, level) in self.table.cells.iter().filter_map(|cell| cell.point.first()) {
@@ -206,7 +206,7 @@ impl Draw<'_> {
         self.x_axis(scale)
     }
 
-    /// Categories of the horizontal axis: the swept values, or the flows if nothing is swept.
+    /// Returns the categories of the horizontal axis: the swept values, or the flows if nothing is swept.
     fn categories(&self, levels: &[Level]) -> report::Scale {
         let flows = self.table.cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         let names = if levels.is_empty() {
@@ -228,7 +228,7 @@ impl Draw<'_> {
         }
     }
 
-    /// The other parameters of each point; each combination is a panel.
+    /// Returns the combinations of all parameters after the first `skip`; each combination gets its own panel.
     fn panels(&self, skip: usize) -> Vec<Point> {
         let mut panels: Vec<Point> = Vec::new();
         for cell in &self.table.cells {
@@ -252,7 +252,7 @@ impl Draw<'_> {
                     .collect();
                 let flows = Table::flows_apart(cells.iter().copied(), self.metric);
                 if levels.is_empty() {
-                    // Without a sweep the flows are drawn side by side.
+                    // Without a sweep, the flows are drawn side by side on the horizontal axis.
                     let values =
                         |flow: usize| point(flow as f64, &self.table.values(cells.first()?, self.metric, Some(flow)));
                     let points = (0..flows.unwrap_or(1)).filter_map(values).collect();
@@ -277,20 +277,21 @@ impl Draw<'_> {
         self.panels(1).into_iter().map(panel).filter_map(drawn).collect()
     }
 
-    /// Name of a flow in a legend.
+    /// Returns the label of a flow, or `flow N`, from 1.
     fn flow_name(&self, flow: usize) -> String {
         let label = self.plan.flow_labels().get(flow).cloned().flatten();
         label.unwrap_or_else(|| format!("flow\u{a0}{}", flow + 1))
     }
 
-    /// Role of a flow (which may have its own transport) or of a whole series.
+    /// Returns the role that decides a curve's colour. `flow` may have its own transport, different from the series'
+    /// transport.
     fn role(&self, series: &Series, flow: Option<usize>) -> report::Role {
         let flows = self.plan.flows.iter().map(|flows| flows.get_ref());
         let mut own = flows.flat_map(|flows| std::iter::repeat_n(flows.transport.as_ref(), flows.count as usize));
         role(flow.and_then(|flow| own.nth(flow)).flatten().unwrap_or(&series.transport))
     }
 
-    /// Panels over time, from the first run of each series.
+    /// Returns panels over time. Each series shows its first run.
     fn over_time(&self) -> Vec<report::Panel> {
         let queue_step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
         let steps = (queue_step_s, self.plan.axes.average_s);
@@ -328,7 +329,7 @@ impl Draw<'_> {
         drawn(panel_of(&Point::new(), series.collect())).into_iter().collect()
     }
 
-    /// One panel per point, with the bins of all runs.
+    /// Returns one panel per point with the distribution of the metric over the bins of all runs.
     fn over_bins(&self) -> Vec<report::Panel> {
         self.at_each_point(|series, cell| {
             let points = course::over_bins(cell.measured.iter(), self.metric, cell.warm_up_s);
@@ -336,7 +337,7 @@ impl Draw<'_> {
         })
     }
 
-    /// Panels of the metric over the width of the bins.
+    /// Returns one panel per point with the metric as a function of the bin width.
     fn over_bin_widths(&self) -> Vec<report::Panel> {
         self.at_each_point(|series, cell| {
             let at = |&bin_s: &f64| {
@@ -350,7 +351,7 @@ impl Draw<'_> {
         })
     }
 
-    /// One panel per point of the sweep, with the curves that `of` makes for each series there.
+    /// Returns one panel per point of the sweep. `of` makes the curves of a series at this point.
     fn at_each_point(&self, of: impl Fn(&Series, &Cell) -> Vec<report::Series>) -> Vec<report::Panel> {
         let panel = |rest: Point| {
             let series = self.plan.series.iter().map(|series| series.get_ref());
@@ -360,7 +361,7 @@ impl Draw<'_> {
         self.panels(0).into_iter().map(panel).filter_map(drawn).collect()
     }
 
-    /// Sentence with the range of each series.
+    /// Words the range of the metric for each series.
     fn sentence(&self) -> String {
         let (label, unit) = label_and_unit(self.metric);
         let range = |series: &str| {
@@ -381,12 +382,12 @@ fn panel_of(rest: &Point, series: Vec<report::Series>) -> report::Panel {
     report::Panel { title, series }
 }
 
-/// The panel, unless it is empty.
+/// Returns the panel, or `None` if it has no points.
 fn drawn(panel: report::Panel) -> Option<report::Panel> {
     panel.series.iter().any(|series| !series.points.is_empty()).then_some(panel)
 }
 
-/// Parameters of the whole plan, read from its first run.
+/// Returns the plan's parameters for display, read from the scenario of its first run.
 fn parameters(runs: &[Run]) -> Vec<(String, String)> {
     let Some(first) = runs.first() else { return Vec::new() };
     let scenario = &first.scenario;

@@ -1,6 +1,6 @@
-//! Description of the machine for records and the report (like the documents' hardware lists).
+//! Description of the machine, for records and the report.
 
-/// Host name, processor, number of cores, memory and operating system, as far as the system reports them.
+/// Returns host name, processor, number of cores, memory and operating system, as far as the system reports them.
 pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -10,7 +10,7 @@ pub(crate) fn describe() -> String {
     format!("{name}: {processor}, {cores} cores{memory}, {system}")
 }
 
-/// Value of the first line of the form `name : value`.
+/// Returns the value of the first line of the form `name : value`.
 fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

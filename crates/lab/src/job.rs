@@ -1,4 +1,4 @@
-//! Runs as jobs for other machines: one line of JSON in, one record out.
+//! Runs as jobs for other machines: a job is one line of JSON, its result one record.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use crate::record::{Origin, Record};
 use crate::run::one;
 use crate::scenario::Scenario;
 
-/// A run as a job for another machine. The id suffices to find it in the same plans; the other fields are for people and for schedulers.
+/// Job that describes a run for another machine. The id alone identifies the run in the same plans; the other fields
+/// inform people and schedulers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Id of the job, `PLAN.FORM.REPETITION.HASH`.
@@ -21,18 +22,18 @@ pub struct Job {
     /// Values of the swept parameters.
     #[serde(default)]
     pub point: Point,
-    /// Platform of the run.
+    /// Platform that makes the run.
     #[serde(default)]
     pub platform: String,
-    /// Simulated seconds times Gbit/s, to which the CPU time is roughly proportional.
+    /// Estimated cost: simulated seconds × Gbit/s, roughly proportional to CPU time.
     #[serde(default)]
     pub cost: f64,
 }
 
-/// Reason for which a job cannot be found or made.
+/// Error of looking up or running a job.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The id has another form.
+    /// The id is malformed.
     #[error(
         "{0} is no job's id; take one that `dfcp lab jobs` prints, like D3.quick.1.0123456789abcdef0123456789abcdef"
     )]
@@ -45,12 +46,12 @@ pub enum JobError {
     Run {
         /// Id of the plan.
         plan: String,
-        /// Hash of the settings and code of the run.
+        /// Hash of the run's settings and code.
         hash: String,
         /// Platforms that were searched.
         platforms: String,
     },
-    /// The record has other settings than this program would use for the run.
+    /// The record's settings differ from the settings that this program uses for the run.
     #[error("the record of {0} has other settings than that run; make it again")]
     Alien(String),
     /// The plan is invalid.
@@ -61,7 +62,7 @@ pub enum JobError {
     Measure(#[from] MeasureError),
 }
 
-/// Parts of an id.
+/// Components of a job id.
 struct Id<'id> {
     plan: &'id str,
     form: Form,
@@ -86,10 +87,10 @@ impl<'id> Id<'id> {
     }
 }
 
-/// Most repetitions in an id; a larger number is an error.
+/// Largest repetition number in an id.
 const REPETITIONS_MAX: u32 = 1_000;
 
-/// Id of a run in a form of its plan.
+/// Formats the id of a run.
 fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
     let form = match form {
         Form::Full => "full",
@@ -100,7 +101,7 @@ fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
 }
 
 impl Job {
-    /// The job for a run in a form of its plan.
+    /// Describes `run`, of its plan's `form`, as a job.
     #[must_use]
     pub fn new(run: &Run, form: Form) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl Job {
     }
 }
 
-/// Finds the run with this id in `sources`, with its form and the one of `platforms` that makes it.
+/// Finds the run with this id in `sources`. Returns it with its form and the platform, of `platforms`, that makes it.
 ///
 /// # Errors
 /// Fails if there is no such run.
@@ -124,7 +125,7 @@ pub fn find<'platform>(
 ) -> Result<(Run, Form, &'platform dyn Platform), JobError> {
     let Id { plan, form, repetition, hash } = Id::read(id)?;
     let source = sources.iter().find(|source| source.plan.id == plan).ok_or_else(|| JobError::Plan(plan.to_owned()))?;
-    // One run of each point suffices to derive any repetition.
+    // Other repetitions differ in seed and hash only, and are derived from the first run of each point.
     for first in expand(source, Choice { form, seeds: Some(1) })? {
         let run = first.repeated(repetition);
         let found = platforms.iter().find_map(|platform| {
@@ -139,25 +140,25 @@ pub fn find<'platform>(
     Err(JobError::Run { plan: plan.to_owned(), hash: hash.to_owned(), platforms: names.join(", ") })
 }
 
-/// Makes the run with this id.
+/// Executes the run with this id.
 ///
 /// # Errors
-/// Fails if there is no such run, or it is impossible.
+/// Fails if there is no such run, or the run is impossible.
 pub fn make(id: &str, sources: &[Source], platforms: &[&dyn Platform]) -> Result<Record, JobError> {
     let (run, form, platform) = find(id, sources, platforms)?;
     Ok(one(&run, form, platform, &Origin::here())?)
 }
 
-/// Checks that a record from another machine belongs to a run of `sources` on one of `platforms`, with the settings that this program would
-/// write.
+/// Checks a record from another machine: it must belong to a run of `sources` on one of `platforms`, and have the
+/// settings that this program would record.
 ///
 /// # Errors
-/// Fails if it does not.
+/// Fails if the record does not match.
 pub fn check(record: &Record, sources: &[Source], platforms: &[&dyn Platform]) -> Result<(), JobError> {
     let id = id_of(&record.plan, record.form, record.repetition, &record.hash);
     let (run, form, _) = find(&id, sources, platforms)?;
     let ours = Record::new(&run, form, record.measured.clone(), &Origin::here(), 0.0);
-    // Labels of flows may have been added since.
+    // Labels do not change results, and may have been added to a plan after the record was made.
     let has_same_settings = serde_json::from_value(record.scenario.clone())
         .is_ok_and(|scenario: Scenario| scenario.without_labels() == run.scenario.without_labels());
     let is_same = (ours.schema, ours.seed, &ours.series, &ours.point, &ours.platform)
@@ -213,7 +214,7 @@ mod tests {
         assert!(matches!(make(&format!("t.quick.1.{none}"), &sources, &[&sim]), Err(JobError::Run { .. })));
     }
 
-    /// Another machine may send anything: a record with other settings is refused.
+    /// A record from another machine is untrusted: one with other settings is refused.
     #[test]
     fn a_record_with_other_settings_is_not_taken() {
         let (sources, sim) = ([source()], Sim::default());

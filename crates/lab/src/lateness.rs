@@ -1,41 +1,42 @@
-//! Lateness of a real-time platform.
+//! Timing errors of a real-time platform.
 
 use serde::{Deserialize, Serialize};
 
-/// Lateness at the 99th percentile above which a run is late: its network was not the plan's.
+/// Greatest 99th percentile of the lateness, ms. Above it, a run counts as late: the network did not follow the plan.
 pub const LATE_P99_MS: f64 = 0.5;
 
-/// Share of a run above which its endpoints count as busy: running, or waiting for a processor.
+/// Share of a run above which endpoints count as busy. Both running and waiting for a processor count.
 pub const ENDS_BUSY: f64 = 0.9;
 
-/// Share of a run above which busy endpoints waited too long for a processor that others used.
+/// Share of a run above which busy endpoints waited too long for a processor.
 pub const ENDS_WAITED: f64 = 0.1;
 
-/// Lateness of a run: the delay of packets in the emulated network beyond that of its links, in the worse direction, and the processor time
-/// of the flows' endpoints.
+/// Timing errors of a run on a real-time platform. Lateness is the delay of packets in the emulated network in excess
+/// of the configured delay, in the worse of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Median, ms.
+    /// Median lateness, ms.
     pub p50_ms: f64,
-    /// 99th percentile, ms.
+    /// 99th percentile of the lateness, ms.
     pub p99_ms: f64,
-    /// Maximum, ms.
+    /// Maximum lateness, ms.
     pub max_ms: f64,
-    /// Packets from hosts that the emulator did not read in time: lost in front of the network.
+    /// Packets that hosts sent but the emulator did not read in time. They were lost before the emulated network.
     pub unread_packets: u64,
-    /// Share of the run in which the thread of the endpoints ran.
+    /// Share of the run during which the endpoints' thread ran.
     pub ends_ran: f64,
-    /// Share of the run in which that thread waited for a processor; 0 where the kernel does not report it.
+    /// Share of the run during which the endpoints' thread waited for a processor; 0 if the kernel does not report it.
     pub ends_waited: f64,
-    /// True if the machine was too busy with other work: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy
-    /// endpoints with `ends_waited` above [`ENDS_WAITED`].
+    /// True for a late run, whose results are not valid. `p99_ms` exceeds [`LATE_P99_MS`], packets were lost before the
+    /// emulated network, or busy endpoints have `ends_waited` above [`ENDS_WAITED`].
     pub is_late: bool,
-    /// True if `ends_ran` plus `ends_waited` exceeds [`ENDS_BUSY`]: the processor, not the network, limits the endpoints.
+    /// True if `ends_ran` plus `ends_waited` exceeds [`ENDS_BUSY`]: the processor limits the endpoints, not the
+    /// network.
     pub is_busy: bool,
 }
 
 impl Lateness {
-    /// The lateness with its verdict.
+    /// Returns the same lateness with `is_late` and `is_busy` computed.
     #[must_use]
     pub fn judged(self) -> Self {
         let is_busy = self.ends_ran + self.ends_waited > ENDS_BUSY;
@@ -44,7 +45,7 @@ impl Lateness {
     }
 }
 
-/// Sentences on real-time runs, if there are any: the number of late runs, and the number of runs with busy endpoints.
+/// Words warnings about a series: one on late runs, one on runs with busy endpoints.
 pub(crate) fn sentences(series: &str, runs: impl Iterator<Item = Lateness>) -> Vec<String> {
     let all: Vec<Lateness> = runs.collect();
     late(series, &all).into_iter().chain(busy(series, &all)).collect()

@@ -1,8 +1,8 @@
-//! View of a part of a run through wider bins: the events between two times, on a given time scale.
+//! View of a part of a run through wider bins: a time window at a coarser time scale.
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 
-/// Metrics available through a lens: those made of bins.
+/// Metrics that are computed from bins alone, and so available through a lens.
 pub(crate) const SEEN: [&str; 17] = [
     "goodput_mbps",
     "goodput_cov",
@@ -23,7 +23,8 @@ pub(crate) const SEEN: [&str; 17] = [
     "aggregate_close_percent",
 ];
 
-/// Time window, s, and width of the bins, s; the plan's where `None`.
+/// Time window (from, to), s, and bin width, s. `None` stands for all time after the warm-up, and for the plan's bin
+/// width.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lens {
     pub(crate) window_s: Option<(f64, f64)>,
@@ -31,12 +32,12 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
-    /// True for a lens that changes nothing.
+    /// Returns true for a lens that changes nothing.
     pub(crate) fn is_clear(self) -> bool {
         self == Self::default()
     }
 
-    /// Error of the lens in a plan with bins of `bin_s` and runs of `duration_s`.
+    /// Returns an error sentence if the lens does not fit a plan with bins of `bin_s` and runs of `duration_s`.
     pub(crate) fn fault(self, bin_s: Option<f64>, duration_s: f64) -> Option<String> {
         let Some(bin_s) = bin_s else {
             return Some("`window_s` and `bin_s` of a claim need `bin_s` in [metrics]".to_owned());
@@ -55,7 +56,7 @@ impl Lens {
         None
     }
 
-    /// View of a run whose goodput is measured from `warm_up_s` on. The view has its own time, starting at 0 without a warm-up. `None` if
+    /// Returns the view of a run with warm-up `warm_up_s`. Time in the view starts at 0, without a warm-up. `None` if
     /// the run is too short.
     pub(crate) fn see(self, run: &Measured, warm_up_s: f64) -> Option<Measured> {
         let all = run.flows.iter().map(|flow| flow.bins_bps.len()).min().filter(|_| run.bin_s > 0.0)?;

@@ -1,7 +1,8 @@
-//! The laboratory: plans (TOML) are expanded to runs on the simulator; runs give records; records give figures and verdicts on claims.
+//! Laboratory for transport experiments, described by TOML plans.
 //!
-//! [`reading`] reads and checks a [`plan`]; [`expand()`] derives its runs, each with a resolved [`scenario`]; [`run_all`] runs them on all
-//! cores and appends a [`Record`] for each; [`judge`] compares the records with the plan's claims.
+//! [`reading`] reads and checks a [`plan`]. [`expand()`] derives its runs, each with a resolved [`scenario`].
+//! [`run_all`] executes the runs on all cores and appends one [`Record`] per run. [`judge`] tests the plan's claims on
+//! these records, and [`figures()`] draws them.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod bound;
 mod claims;
 pub mod course;
 mod docs;
+mod draw;
 mod drive;
 pub mod dynamics;
 mod engine;
@@ -30,6 +32,7 @@ pub mod metrics;
 mod overview;
 pub mod plan;
 mod platform;
+pub mod random_paths;
 pub mod reading;
 mod record;
 pub mod report;

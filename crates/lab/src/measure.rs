@@ -1,4 +1,4 @@
-//! Simulation and measurement of a scenario.
+//! Simulation of a scenario, and its measurement.
 
 use dfcp_netem::Link;
 use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
@@ -11,10 +11,10 @@ use crate::estimation::Estimators;
 use crate::metrics::Measured;
 use crate::scenario::{Built, Scenario, build};
 
-/// Largest handshake packet, bytes: a forward packet larger than this carries data, in every transport.
+/// Largest handshake packet of any transport, bytes. Larger packets in the forward direction carry data.
 pub const HANDSHAKE_BYTES_MAX: u32 = 200;
 
-/// Reason for which a run could not be made.
+/// Error of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
     /// The scenario is invalid.
@@ -25,7 +25,8 @@ pub enum MeasureError {
     Failed(String),
 }
 
-/// Simulates `scenario` and measures it; the bound of messages is computed instead.
+/// Simulates `scenario` and returns its measurements. The theoretical bound of messages is computed instead of
+/// simulated.
 ///
 /// # Errors
 /// Fails if the scenario is invalid.
@@ -79,13 +80,13 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
     built.links.iter().map(reading).collect()
 }
 
-/// Rate of a link's transmitter, or of the policer in its place.
+/// Returns the link's rate, bit/s; a link without a transmitter has the rate of its policer.
 fn rate_bps(link: &Link<Packet>) -> u64 {
     let link = link.config();
     link.rate_bps.or_else(|| link.policer.map(|policer| policer.rate_bps)).unwrap_or(0)
 }
 
-/// Present capacity of a link, bit/s.
+/// Returns the present capacity of a link, bit/s; 0 during an outage.
 fn capacity_bps(link: &Link<Packet>) -> u64 {
     if link.is_out() {
         return 0;
@@ -139,14 +140,14 @@ fn flow_reading(simulation: &Simulation<Watch>, built: &Built, place: usize) -> 
     reading
 }
 
-/// Observer of packets: the first data of each flow, and the bytes at both ends.
+/// Observer that records each flow's first data packets and counts its bytes at both ends.
 #[derive(Debug, Default)]
 struct Watch {
     first_sent: Vec<Option<Time>>,
     first_received: Vec<Option<Time>>,
-    /// Bytes that arrived at each flow's receiver.
+    /// IP bytes received by each flow's receiver.
     received_bytes: Vec<u64>,
-    /// Bytes that both ends of each flow sent.
+    /// IP bytes sent by both ends of each flow.
     sent_bytes: Vec<u64>,
     estimators: Estimators,
 }

@@ -1,4 +1,4 @@
-//! Measurements of a run, and the named metrics among them.
+//! Measurements of a run, and the metrics computed from them.
 
 mod estimate;
 mod names;
@@ -9,40 +9,45 @@ pub use self::estimate::EstimateMeasured;
 pub use self::names::METRICS;
 use crate::lateness::Lateness;
 
-/// All measurements of a run. The same scenario and seed give bit-identical results.
+/// All measurements of a run. On the simulator, the same scenario and seed give identical bits, except `cpu_s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Flows, in the scenario's order.
     pub flows: Vec<FlowMeasured>,
     /// Links, in the scenario's order.
     pub links: Vec<LinkMeasured>,
-    /// Largest total goodput of all flows that the first bottleneck can carry, bit/s.
+    /// Greatest total goodput that the first bottleneck can carry at its nominal rate, bit/s.
     pub ceiling_bps: f64,
-    /// Largest goodput that the first bottleneck could have delivered after the warm-up, bit/s: at its rates during that time, less its
-    /// share of randomly lost packets.
+    /// Greatest total goodput that the first bottleneck could deliver after the warm-up, bit/s. Computed from its mean
+    /// capacity in that time, less random losses.
     pub possible_bps: f64,
-    /// Time from the first data sent until the first bottleneck delivers 90 % of its rate, ms; see [`Settling`](crate::course).
+    /// Time from the first data sent until the first bottleneck delivers 90 % of its capacity over a round trip, ms.
     pub start_ms: Option<f64>,
-    /// Share of the packets dropped by the queue of the first bottleneck, among those offered until one round trip after `start_ms`.
+    /// Drop rate of the first bottleneck's queue during the start phase, as a share. The phase ends one round trip
+    /// after the first window in which 90 % of the capacity is delivered.
     pub start_dropped: Option<f64>,
-    /// Longest time until the first bottleneck delivered 90 % again after a change of its rate or delay, ms.
+    /// Longest time after a change of the first bottleneck's rate or delay until it delivered 90 % of its capacity
+    /// again, ms.
     pub recovery_ms: Option<f64>,
-    /// Ideal goodput of each flow in every bin, bit/s ([`fair_bps`](crate::dynamics::fair_bps)); empty where it is unknown.
+    /// Ideal fair goodput of each flow in every bin, bit/s; see [`fair_bps`](crate::dynamics::fair_bps). Empty if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fair_bps: Vec<f64>,
-    /// Width of the bins, s; 0 for none.
+    /// Width of the bins, s; 0 if the plan has no bins.
     pub bin_s: f64,
-    /// Number of packets sent by endpoints, and number of deliveries by links.
+    /// Packets sent by endpoints, and packets delivered by links.
     pub packets_and_hops: (u64, u64),
-    /// Packets of all flows dropped by the bottlenecks' loss models while goodput was measured; `None` without random loss.
+    /// Packets dropped by the bottlenecks' loss models while goodput was measured, over all flows. `None` without
+    /// random loss.
     pub random_losses: Option<u64>,
-    /// True if losses did not follow the seed, as with kernels whose netem accepts none (6.1).
+    /// True if random losses ignored the seed: the netem of older kernels, such as 6.1, cannot be seeded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unseeded: bool,
-    /// Lateness of a real-time platform.
+    /// Timing errors of the run on a real-time platform; `None` on other platforms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
-    /// CPU time of the run, s, where the system reports it; the only figure that varies between identical runs.
+    /// CPU time of the run, s. The only value that varies between identical runs; `None` if the system does not report
+    /// it.
     pub cpu_s: Option<f64>,
 }
 
@@ -53,97 +58,97 @@ pub struct FlowMeasured {
     pub goodput_bps: f64,
     /// Rate after the warm-up of IP packets that reached the receiver, bit/s.
     pub wire_bps: f64,
-    /// Longest time without a delivery after the warm-up, ms; `None` for a flow of limited size.
+    /// Longest time without a delivery after the warm-up, ms; `None` for a flow with a fixed number of bytes.
     pub longest_gap_ms: Option<f64>,
-    /// Application bytes delivered, the warm-up included.
+    /// Application bytes delivered in the whole run, including the warm-up.
     pub delivered_bytes: u64,
     /// Time at which the connection was opened, s.
     pub started_s: f64,
-    /// Time at which the hosts of the flow were switched off, s.
+    /// Time at which the flow's hosts were switched off, s; `None` if they ran to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_s: Option<f64>,
-    /// True if the flow runs in the reverse direction, and so is not counted in sums over flows.
+    /// True for a flow in the reverse direction; sums over flows exclude it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_back: bool,
-    /// Time from the first packet of data sent to the last byte delivered, s.
+    /// Time from the first data packet sent to the last byte delivered, s.
     pub fct_s: Option<f64>,
     /// Time from opening the connection to the last byte delivered, s.
     pub fct_connect_s: Option<f64>,
-    /// Time from opening the connection to the sender's receipt of the confirmation, s.
+    /// Time from opening the connection until the sender received the confirmation of delivery, s.
     pub fct_confirmed_s: Option<f64>,
-    /// Time from the first packet of data received to the last byte delivered, s.
+    /// Time from the first data packet received to the last byte delivered, s.
     pub fct_receive_s: Option<f64>,
-    /// True if the run ended before the flow: the times are extrapolated from its goodput.
+    /// True if the run ended before the flow did. Completion times are then extrapolated from the goodput.
     pub is_extrapolated: bool,
-    /// Share of data packets that were useless on arrival; DFCP only.
+    /// Share of received data packets that did not help decoding; DFCP only.
     pub waste: Option<f64>,
     /// Retransmitted segments; TCP only.
     pub retransmissions: Option<u64>,
     /// Retransmission timeouts; TCP only.
     pub timeouts: Option<u64>,
-    /// Goodput in bins from time 0, bit/s.
+    /// Goodput in each bin, from time 0, bit/s.
     pub bins_bps: Vec<f64>,
-    /// Results of messages, for a flow that sends some.
+    /// Results of messages; `None` for a flow that sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesMeasured>,
-    /// Estimates of the flow's bottleneck, if asked for.
+    /// Bottleneck estimates; `None` unless the plan configures an estimator for the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateMeasured>,
-    /// Error that ended the flow early.
+    /// Error that ended the flow early; `None` on success.
     pub failure: Option<String>,
 }
 
-/// Results of a flow's messages after the warm-up, or of the bound.
+/// Results of a flow's messages after the warm-up, or their computed theoretical bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessagesMeasured {
-    /// Number of messages whose deadline had passed; 0 for the bound.
+    /// Number of messages whose deadline had passed; 0 for the computed bound.
     pub due: u64,
     /// Share of messages delivered in time.
     pub in_time: f64,
-    /// Share of messages completed too late; the rest was lost.
+    /// Share of messages completed after their deadline; messages neither in time nor late were lost.
     pub late: Option<f64>,
-    /// Datagrams sent per message; `None` for an unreachable bound.
+    /// Datagrams sent per message; `None` if the bound is unreachable.
     pub datagrams_each: Option<f64>,
     /// Bytes of IP packets sent by both ends, per message.
     pub ip_bytes_each: Option<f64>,
 }
 
-/// Measurements of a bottleneck in the direction of data, after the warm-up.
+/// Measurements of a bottleneck in the forward direction, after the warm-up unless stated otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkMeasured {
-    /// Mean number of waiting packets.
+    /// Mean queue length, packets.
     pub queue_mean_packets: f64,
-    /// Standard deviation of the number of waiting packets.
+    /// Standard deviation of the queue length, packets.
     pub queue_sd_packets: f64,
-    /// Greatest minus least number of waiting packets; `None` in older records.
+    /// Greatest minus least queue length, packets; `None` in older records.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_range_packets: Option<usize>,
-    /// Mean queueing delay, ms, in terms of full packets.
+    /// Mean queueing delay, ms, computed for full-sized packets.
     pub queue_mean_ms: f64,
-    /// 95th percentile of the queueing delay, ms.
+    /// 95th percentile of the queueing delay, ms, computed for full-sized packets.
     pub queue_p95_ms: f64,
-    /// Limit of the queue, packets.
+    /// Limit of the queue length, packets.
     pub queue_limit_packets: usize,
-    /// Used share of the rate.
+    /// Transmitted bytes as a share of the capacity.
     pub utilisation: f64,
-    /// Share of the rate used for delivered application data, with headers and the least redundancy of a code; `None` unless bottlenecks
-    /// are in a row, and in older records.
+    /// Share of the rate needed for the delivered application data, including headers and the least redundancy of the
+    /// code. `None` unless all bottlenecks are in a row, and in older records.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub useful: Option<f64>,
     /// Packets dropped by the queue.
     pub queue_drops: u64,
-    /// Packets which the queue marked for congestion instead (CE of RFC 3168).
+    /// Packets marked by the queue instead of dropped (CE, RFC 3168).
     #[serde(skip_serializing_if = "is_none_counted", default)]
     pub marks: u64,
     /// Packets dropped by the loss model.
     pub lost: u64,
-    /// Packets offered.
+    /// Packets that arrived at the queue.
     pub offered: u64,
-    /// Ratio of variance to mean of the packets offered per 1 ms.
+    /// Index of dispersion: variance divided by mean of the number of packets that arrive per 1 ms.
     pub dispersion: Option<f64>,
-    /// Time of the first drop by the queue, s.
+    /// Time of the queue's first drop, s from the start of the run.
     pub first_drop_s: Option<f64>,
-    /// Number of waiting packets, from time 0.
+    /// Queue length over time, packets, from time 0.
     pub queue_trace: Vec<usize>,
 }
 
@@ -152,7 +157,7 @@ fn is_none_counted(count: &u64) -> bool {
     *count == 0
 }
 
-/// Metrics of single flows.
+/// Metrics with a separate value for each flow.
 const OF_FLOWS: [&str; 28] = [
     "goodput_mbps",
     "error_percent",
@@ -184,13 +189,14 @@ const OF_FLOWS: [&str; 28] = [
     "probe_load_percent",
 ];
 
-/// True if there is a metric of this name.
+/// Returns true if a metric has this name.
 #[must_use]
 pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
 }
 
-/// Label and unit of a metric: its description ends with the unit, after a comma.
+/// Returns the label and the unit of a metric. The metric's description ends with the unit, after a comma; plain numbers
+/// have an empty unit.
 #[must_use]
 pub fn label_and_unit(metric: &str) -> (String, String) {
     let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
@@ -203,20 +209,20 @@ pub fn label_and_unit(metric: &str) -> (String, String) {
     (text.to_owned(), String::new())
 }
 
-/// True if each flow has its own value of the metric.
+/// Returns true if each flow has its own value of the metric.
 #[must_use]
 pub fn is_of_flows(name: &str) -> bool {
     OF_FLOWS.contains(&name)
 }
 
-/// Jain's fairness index; 0 if no flow delivered anything.
+/// Returns Jain's fairness index; 0 if no flow delivered anything.
 #[must_use]
 pub fn jain(goodputs: &[f64]) -> f64 {
     let (sum, squares) = goodputs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     if squares == 0.0 { 0.0 } else { sum * sum / (goodputs.len() as f64 * squares) }
 }
 
-/// Mean and standard deviation; `None` without values.
+/// Returns the mean and the population standard deviation; `None` without values.
 #[must_use]
 pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
@@ -228,7 +234,7 @@ pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, variance.sqrt()))
 }
 
-/// Median; `None` without values.
+/// Returns the median; `None` without values.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -237,7 +243,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl LinkMeasured {
-    /// Range of the queue length, in percent of the buffer.
+    /// Returns the range of the queue length, % of the buffer.
     fn range_percent(&self) -> Option<f64> {
         self.queue_range_packets.map(|packets| 100.0 * packets as f64 / self.queue_limit_packets.max(1) as f64)
     }
@@ -258,14 +264,15 @@ impl MessagesMeasured {
 }
 
 impl Measured {
-    /// True if both runs proceeded alike, packet for packet, as far as these measurements show.
+    /// Returns true if all measurements except the CPU time are equal.
     #[must_use]
     pub fn went_as(&self, other: &Self) -> bool {
         let without_cost = |run: &Self| Self { cpu_s: None, ..run.clone() };
         without_cost(self) == without_cost(other)
     }
 
-    /// Metric `name` of the flow with index `flow`, or the mean over all flows; `None` where it is undefined.
+    /// Returns metric `name` of the flow with index `flow`, or the mean over all flows. `None` if the metric is
+    /// undefined.
     #[must_use]
     pub fn value(&self, name: &str, flow: Option<usize>, warm_up_s: f64) -> Option<f64> {
         if is_of_flows(name) {
@@ -282,7 +289,8 @@ impl Measured {
         };
         let bins = |of: fn((f64, f64)) -> f64| mean_and_sd(&self.jain_of_bins(warm_up_s)).map(of);
         match name {
-            // `relative_percent` is this value before the division by the other run's.
+            // [`Table::values`](crate::Table::values) divides `relative_percent` by the value of a reference cell
+            // later.
             "aggregate_mbps" | "relative_percent" => Some(total_bps / 1e6),
             "normalised_percent" => Some(100.0 * total_bps / self.ceiling_bps),
             "possible_percent" => (self.possible_bps > 0.0).then(|| 100.0 * total_bps / self.possible_bps),
@@ -333,26 +341,26 @@ impl Measured {
         }
     }
 
-    /// All values of a metric that has many per run: those of busy periods.
+    /// Returns all samples of a metric that has many per run: the durations of busy periods. `None` for other metrics.
     #[must_use]
     pub fn samples(&self, name: &str) -> Option<Vec<f64>> {
         let estimates = self.flows.iter().filter_map(|flow| flow.estimate.as_ref());
         (name == "busy_s").then(|| estimates.flat_map(|estimate| estimate.busy_s.iter().copied()).collect())
     }
 
-    /// A count summed over all bottlenecks, in percent of the packets offered to them.
+    /// Returns a counter summed over all bottlenecks, % of the packets offered to them.
     fn percent_of_offered(&self, of: fn(&LinkMeasured) -> u64) -> Option<f64> {
         let sums = self.links.iter().fold((0, 0), |(count, offered), link| (count + of(link), offered + link.offered));
         (sums.1 > 0).then(|| 100.0 * sums.0 as f64 / sums.1 as f64)
     }
 
-    /// Mean of a value over all bottlenecks; `None` if one of them lacks it.
+    /// Returns the mean of a value over all bottlenecks; `None` if any bottleneck lacks it.
     fn mean_of_links(&self, of: fn(&LinkMeasured) -> Option<f64>) -> Option<f64> {
         let all: Option<Vec<f64>> = self.links.iter().map(of).collect();
         mean_and_sd(&all?).map(|(mean, _)| mean)
     }
 
-    /// True for a late run of a real-time platform.
+    /// Returns true for a late run of a real-time platform; see [`Lateness::is_late`].
     pub(crate) fn is_late(&self) -> bool {
         self.lateness.is_some_and(|lateness| lateness.is_late)
     }
@@ -387,7 +395,7 @@ impl Measured {
         flow.bins_bps.get(first..).unwrap_or_default()
     }
 
-    /// Jain's index of every bin after the warm-up, over the flows present during the whole bin.
+    /// Returns Jain's index of every bin after the warm-up, over the flows present during the whole bin.
     #[must_use]
     pub fn jain_of_bins(&self, warm_up_s: f64) -> Vec<f64> {
         let flows = self.flows.iter().filter(|flow| !flow.is_back);

@@ -6,7 +6,7 @@ use crate::metrics::label_and_unit;
 use crate::plan::{Level, Plan};
 use crate::table::{Cell, Table};
 
-/// One metric of a plan, over its whole sweep.
+/// One metric of a plan over its whole sweep, as a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overview {
     /// Name of the metric.
@@ -15,7 +15,7 @@ pub struct Overview {
     pub label: String,
     /// Unit of the metric; empty for plain numbers.
     pub unit: String,
-    /// The swept parameters.
+    /// Names of the swept parameters.
     pub parameters: Vec<String>,
     /// Labels of the series.
     pub series: Vec<String>,
@@ -23,35 +23,38 @@ pub struct Overview {
     pub rows: Vec<Row>,
 }
 
-/// A point of the sweep, or a flow at that point.
+/// Row of the table: a point of the sweep, or one flow at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Values of the swept parameters.
     pub levels: Vec<Level>,
-    /// Number of the flow, from 1, if the metric has a value per flow and there are few flows; `None` for the mean over all.
+    /// Number of the flow, from 1; `None` in a row for the mean over all flows. Flows have own rows if the metric is
+    /// defined per flow and there are few flows.
     pub flow: Option<usize>,
     /// Label of the flow, if it has one.
     pub flow_label: Option<String>,
-    /// Summary for each series; `None` without runs or without a value.
+    /// One summary per series, in the order of [`Overview::series`]. `None` if the series has no run or no value at the
+    /// point.
     pub cells: Vec<Option<Summary>>,
 }
 
-/// Summary of the repetitions of a run.
+/// Statistics over the repetitions of a series at one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Mean over the repetitions.
     pub mean: f64,
-    /// Sample standard deviation over the repetitions; `None` for one.
+    /// Sample standard deviation over the repetitions; `None` for a single run.
     pub sd: Option<f64>,
     /// Number of runs.
     pub runs: usize,
-    /// Fewest randomly lost packets in any of the runs, of the flow if the row is a flow's; `None` without random loss.
+    /// Fewest randomly lost packets in any of the runs; in the row of a flow, estimated for this flow. `None` without
+    /// random loss.
     pub random_losses: Option<u64>,
-    /// True if there were too few losses for a reliable result.
+    /// True if `random_losses` is too low for a reliable result.
     pub has_few_losses: bool,
 }
 
-/// Plotted metrics of `plan`, except those without measurements.
+/// Returns a table for each plotted metric of `plan` that has measurements.
 #[must_use]
 pub fn overviews(plan: &Plan, table: &Table) -> Vec<Overview> {
     let metrics = plan.metrics.plot.iter().map(|name| name.get_ref().as_str());
@@ -63,7 +66,7 @@ impl Overview {
         self.rows.iter().flat_map(|row| &row.cells).any(Option::is_some)
     }
 
-    /// Every summary with its row and its series.
+    /// Iterates over all summaries, each with its row and the label of its series.
     pub fn summaries(&self) -> impl Iterator<Item = (&Row, &str, &Summary)> {
         self.rows.iter().flat_map(|row| {
             let cells = self.series.iter().zip(&row.cells);
@@ -78,7 +81,7 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
     let flows = Table::flows_apart(table.cells.iter(), metric);
     let labels = plan.flow_labels();
     let mut rows = Vec::new();
-    // The cells of a point are adjacent, one per series.
+    // Cells of one point are adjacent in the table, one per series.
     for cells in table.cells.chunk_by(|a, b| a.point == b.point) {
         let levels: Vec<Level> = cells[0].point.iter().map(|(_, level)| level.clone()).collect();
         for flow in flows.map_or_else(|| vec![None], |flows| (0..flows).map(Some).collect()) {
@@ -150,7 +153,7 @@ mod tests {
             cell("B", 0.1, &[([4.0, 4.0], Some(60)), ([4.0, 4.0], Some(300))]),
         ];
         let found = overviews(&plan().plan, &Table { cells });
-        // No flow of this plan has a counted waste.
+        // `waste_percent` has no values in this plan, and so no table.
         assert_eq!(found.iter().map(|one| one.metric.as_str()).collect::<Vec<_>>(), ["goodput_mbps", "jain"]);
         let goodput = &found[0];
         assert_eq!(
@@ -172,7 +175,7 @@ mod tests {
         let few = Summary { mean: 8.0, sd: None, runs: 1, random_losses: Some(29), has_few_losses: true };
         let enough = Summary { mean: 4.0, sd: Some(0.0), runs: 2, random_losses: Some(30), has_few_losses: false };
         assert_eq!(goodput.rows[2].cells, [Some(few), Some(enough)]);
-        // A result over all flows depends on the losses of all of them.
+        // Results over all flows depend on the losses of all flows.
         assert_eq!(found[1].rows.len(), 2);
         let losses: Vec<_> = found[1].rows[1].cells.iter().flatten().map(|all| all.random_losses).collect();
         assert_eq!(losses, [Some(59), Some(60)]);

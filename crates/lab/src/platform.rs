@@ -1,4 +1,4 @@
-//! Platforms that make runs of a scenario: the simulator, kernels and the testbed.
+//! Platforms that execute runs: the simulator, Linux kernels and the testbed.
 
 use std::num::NonZeroUsize;
 
@@ -12,33 +12,33 @@ use crate::plan::{Claim, Plan, Series, Source};
 use crate::scenario::Scenario;
 use crate::trace::{Settings, TraceError, Traced, trace};
 
-/// A platform that makes runs: the simulator, a kernel or the testbed.
+/// Platform that executes runs of a scenario.
 pub trait Platform: Send + Sync + std::fmt::Debug {
-    /// Engine named in the platform's records.
+    /// Returns the engine named in the platform's records.
     fn engine(&self) -> &Engine;
 
-    /// Reason for which the platform cannot run `scenario`, in one sentence; `None` if it can.
+    /// Returns a sentence about the reason for which the platform cannot run `scenario`; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
 
-    /// Number of concurrent runs; `None` for any number.
+    /// Returns the greatest number of concurrent runs; `None` for any number.
     fn runs_at_a_time(&self) -> Option<NonZeroUsize> {
         None
     }
 
-    /// Makes a run.
+    /// Executes a run and returns its measurements.
     ///
     /// # Errors
     /// Fails if the scenario is invalid, or the platform fails.
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>;
 
-    /// Makes a run and writes its trace into the directory of `settings`.
+    /// Executes a run and writes its trace into the directory of `settings`.
     ///
     /// # Errors
     /// Fails if a setting is invalid, the run is impossible, or a file cannot be written.
     fn trace(&self, run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError>;
 }
 
-/// The simulator.
+/// Simulator as a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sim(Engine);
 
@@ -66,19 +66,19 @@ impl Platform for Sim {
     }
 }
 
-/// A plan and its runs, for a comparison of platforms.
+/// A plan with all runs, for a comparison of platforms.
 #[derive(Clone, Debug)]
 pub struct SideBySide {
-    /// The plan, with series and claims for each platform.
+    /// Plan in which each series and claim is repeated for each platform.
     pub source: Source,
-    /// Runs of the plan, in order.
+    /// All runs, in the order of the plan.
     pub runs: Vec<Run>,
-    /// Sentences on runs that a platform cannot make, with the reason: one per series.
+    /// Sentences on series that a platform cannot run, each with the reason.
     pub refusals: Vec<String>,
 }
 
-/// Puts `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. Series that a platform cannot run are left out
-/// there, with a sentence in `refusals`.
+/// Repeats `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. A series that a platform
+/// cannot run is left out on this platform, with a sentence in `refusals`.
 #[must_use]
 pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) -> SideBySide {
     let engines: Vec<Engine> = platforms.iter().map(|platform| platform.engine().clone()).collect();
@@ -109,7 +109,7 @@ pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) 
     SideBySide { source, runs: all, refusals }
 }
 
-/// Plan for a comparison of `engines`: each series once per engine, and each claim about each of these.
+/// Returns a plan that compares `engines`: each series and each claim is repeated for every engine.
 fn on(plan: &Plan, engines: &[Engine]) -> Plan {
     let each = |series: &Spanned<Series>| {
         let of = |engine: &Engine| {

@@ -1,4 +1,4 @@
-//! Reading of plans, with a check of every run.
+//! Parsing of plans, with a check of all their runs.
 
 mod builtin;
 
@@ -9,7 +9,7 @@ pub use self::builtin::builtin;
 use crate::expand::{Choice, Form, expand};
 use crate::plan::{PlanError, Source};
 
-/// Reason for which plans could not be read.
+/// Error of reading plans.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A file or directory cannot be read.
@@ -35,15 +35,16 @@ pub enum ReadError {
     },
 }
 
-/// Reads and checks the text of a plan; `file` is its name in messages, and the directory of `file` is searched for traces.
+/// Parses and checks the text of a plan. `file` is its name in error messages; traces named by the plan are read from
+/// the directory of `file`.
 ///
 /// # Errors
-/// Fails with the first fault, and its line.
+/// Fails with the first fault and its line.
 pub fn parse(file: &str, text: &str) -> Result<Source, PlanError> {
     parse_with(file, text, &[])
 }
 
-/// Parses a plan with embedded traces, by name and text, which are not read from files.
+/// Parses a plan. `traces` holds the name and text of embedded traces, which are not read from files.
 fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source, PlanError> {
     let source = Source::read(file, text, traces)?;
     for form in [Form::Full, Form::Quick, Form::Small] {
@@ -52,10 +53,10 @@ fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source,
     Ok(source)
 }
 
-/// Reads all plans of a directory, in the order of their names.
+/// Reads all plans of a directory, in the order of file names.
 ///
 /// # Errors
-/// Fails if a file cannot be read, or is invalid.
+/// Fails if a file cannot be read, a plan is invalid, or two plans have the same id.
 pub fn read_directory(directory: &Path) -> Result<Vec<Source>, ReadError> {
     let io = |path: &Path| {
         let path = path.display().to_string();

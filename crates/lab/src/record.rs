@@ -1,4 +1,4 @@
-//! Records: one self-describing line of JSON for each run.
+//! Records of runs: each is one self-describing line of JSON.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,19 +19,19 @@ pub struct Record {
     pub schema: u32,
     /// Id of the plan.
     pub plan: String,
-    /// Form of the plan.
+    /// Form of the plan: full, quick or small.
     pub form: Form,
     /// Label of the series.
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Number of the repetition.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// Seed of the simulation.
+    /// Seed of the run's random numbers.
     pub seed: u64,
-    /// Hash of the settings and code that decide the results.
+    /// Hash of all settings and code that decide the result.
     pub hash: String,
-    /// All settings, resolved.
+    /// Resolved settings of the run, as JSON of a [`Scenario`](crate::scenario::Scenario).
     pub scenario: serde_json::Value,
     /// Measurements.
     pub measured: Measured,
@@ -39,7 +39,8 @@ pub struct Record {
     pub version: String,
     /// Commit of the program's source; empty if it was not built in a repository.
     pub commit: String,
-    /// Platform: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
+    /// Name of the platform: `sim` for the simulator, `kernel-6.12.117` for a kernel, `testbed-6.18.44` for the testbed
+    /// with its kernel.
     pub platform: String,
     /// Description of the machine: name, processor, memory, system.
     pub host: String,
@@ -47,19 +48,19 @@ pub struct Record {
     pub wall_s: f64,
 }
 
-/// Fields common to all records written by one program run.
+/// Fields that all records of this program on this machine have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Version of the program.
     pub version: String,
-    /// Commit of its source.
+    /// Commit of the program's source; empty if it was not built in a repository.
     pub commit: String,
     /// Description of the machine: name, processor, memory, system.
     pub host: String,
 }
 
 impl Origin {
-    /// Origin of records written by this program on this machine.
+    /// Returns the origin of records written by this program on this machine.
     #[must_use]
     pub fn here() -> Self {
         let host = host::describe();
@@ -67,7 +68,7 @@ impl Origin {
     }
 }
 
-/// Reason for which a file of records cannot be used.
+/// Error of a file of records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be read or written.
@@ -95,7 +96,7 @@ fn io_error(path: &Path, error: io::Error) -> RecordError {
 }
 
 impl Record {
-    /// Makes the record of a finished run.
+    /// Creates the record of a finished run.
     #[must_use]
     pub fn new(run: &Run, form: Form, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
         Self {
@@ -126,8 +127,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the records of `plan` in `directory`, and creates either if it is missing. An incomplete last line, left by an interruption,
-    /// is removed.
+    /// Opens the records of `plan` in `directory`; creates directory and file if necessary. Removes an incomplete last
+    /// line, left by an interruption.
     ///
     /// # Errors
     /// Fails if the file cannot be used.
@@ -144,7 +145,7 @@ impl Log {
         Ok(Self { path, file })
     }
 
-    /// Appends a record at once.
+    /// Appends a record with one write, so that an interruption loses at most this record.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -159,8 +160,8 @@ fn path(directory: &Path, plan: &str) -> PathBuf {
     directory.join(format!("{plan}.jsonl"))
 }
 
-/// Reads the records of `plan` in `directory`, by hash; empty if there is no file. An incomplete last line is skipped, and so are records
-/// of another format version.
+/// Reads the records of `plan` in `directory`, keyed by hash; empty if there is no file. An incomplete last line and
+/// records of other format versions are skipped.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or has a line that is not a record.
@@ -189,7 +190,7 @@ pub fn read(directory: &Path, plan: &str) -> Result<BTreeMap<String, Record>, Re
     Ok(records)
 }
 
-/// Writes `records` of a plan as CSV: a line for every flow of every run.
+/// Writes `records` of a plan as CSV: one line per flow and run.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -230,7 +231,7 @@ pub fn write_csv<'run>(
     fs::write(&path, text).map_err(|error| io_error(&path, error))
 }
 
-/// Appends a CSV line (RFC 4180).
+/// Appends a CSV line, quoted as in RFC 4180.
 pub(crate) fn line(text: &mut String, fields: impl Iterator<Item = String>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {

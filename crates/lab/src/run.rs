@@ -1,4 +1,4 @@
-//! Batches of runs, on all cores.
+//! Execution of many runs on all cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -13,28 +13,28 @@ use crate::measure::MeasureError;
 use crate::platform::Platform;
 use crate::record::{Log, Origin, Record, RecordError, read};
 
-/// Progress of a batch. Costs are simulated seconds times Gbit/s.
+/// Progress of a batch of runs. Costs are simulated seconds × Gbit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Number of finished runs, including those recorded earlier.
     pub done: usize,
     /// Number of all runs.
     pub total: usize,
-    /// Cost of the runs made so far.
+    /// Cost of the runs executed so far.
     pub cost_done: f64,
-    /// Cost of all runs to be made.
+    /// Cost of all runs to execute.
     pub cost_total: f64,
     /// Plan and series of the run that finished last.
     pub last: String,
 }
 
-/// Reason for which a batch ended early.
+/// Error that ended a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Records cannot be read or written.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A run cannot be made.
+    /// A run failed or is impossible.
     #[error("{run}: {error}")]
     Measure {
         /// Plan and series of the run.
@@ -44,22 +44,23 @@ pub enum RunError {
     },
 }
 
-/// Settings of a batch.
+/// Settings of a batch of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'batch> {
-    /// Platform of the runs; its engine is that of all runs.
+    /// Platform of all runs.
     pub platform: &'batch dyn Platform,
     /// Directory of the records.
     pub results: &'batch Path,
-    /// Form of the runs' plans.
+    /// Form of the plans, written to the records.
     pub form: Form,
     /// Number of concurrent runs, unless the platform permits fewer.
     pub jobs: NonZeroUsize,
-    /// Flag that prevents further runs from starting.
+    /// Stops the batch when set: runs in progress finish, and no further run starts.
     pub stop: &'batch AtomicBool,
 }
 
-/// Makes those of `runs` that have no record, and appends each record as its run finishes.
+/// Executes all `runs` that have no record yet, and appends a record as soon as each run finishes. `tell` is called
+/// with the progress.
 ///
 /// # Errors
 /// Fails if records cannot be read or written, or a run is impossible.
@@ -72,7 +73,7 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
         known.extend(read(settings.results, plan)?.into_keys());
     }
     let mut new: Vec<&Run> = runs.iter().filter(|run| !known.contains(&run.hash)).collect();
-    // Different settings may give the same run.
+    // Different points may resolve to the same settings, hence the same hash.
     new.retain(|run| known.insert(run.hash.clone()));
     let mut progress = Progress {
         done: runs.len() - new.len(),
@@ -115,16 +116,16 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
     })
 }
 
-/// Makes a run, which has the engine of `platform`.
+/// Executes one run and returns its record. `platform` must have the run's engine.
 pub(crate) fn one(run: &Run, form: Form, platform: &dyn Platform, origin: &Origin) -> Result<Record, MeasureError> {
     let (start, cpu_start) = (Instant::now(), thread_cpu_s());
     let mut measured = platform.measure(&run.scenario, run.seed)?;
-    // A platform that runs elsewhere measures its own CPU time.
+    // Platforms that run in another process report CPU time themselves.
     measured.cpu_s = measured.cpu_s.or_else(|| thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start));
     Ok(Record::new(run, form, measured, origin, start.elapsed().as_secs_f64()))
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread, s.
 #[cfg(unix)]
 fn thread_cpu_s() -> Option<f64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

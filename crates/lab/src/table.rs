@@ -1,4 +1,4 @@
-//! Records of a plan, gathered by point and series.
+//! Records of a plan, grouped by series and point.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,32 @@ use crate::metrics::{Measured, is_of_flows, mean_and_sd};
 use crate::plan::{Point, name};
 use crate::record::Record;
 
-/// Fewest random losses per run for a reliable result: the relative error of a count of n independent losses is about 1/√n, which is 18 %
-/// at 30.
+/// Fewest random losses per run for a reliable result. The relative error of a count of n independent losses is about
+/// 1/√n: 18 % for n = 30.
 pub const FEW_LOSSES: u64 = 30;
 
-/// Most points that a warning names per series.
+/// Maximum number of points named per series in a warning.
 pub(crate) const WARNED_MAX: usize = 4;
 
-/// Most flows shown individually; of more, the mean is shown.
+/// Maximum number of flows shown individually; with more flows, only their mean is shown.
 pub(crate) const FLOWS_APART_MAX: usize = 4;
 
-/// One series at one point, with all repetitions.
+/// All repetitions of one series at one point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Label of the series.
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Time from which goodput is measured in these runs, s.
+    /// Warm-up of these runs, s; goodput is measured after it.
     pub warm_up_s: f64,
-    /// Factor of the plan's rates.
+    /// Factor applied to all rates of the plan: 1, except in the small form.
     pub scale: f64,
-    /// Measurements, in order of repetitions, without missing ones.
+    /// Measurements in the order of the repetitions; repetitions without a record are missing.
     pub measured: Vec<Measured>,
 }
 
-/// All cells of a plan, in the order of its runs.
+/// All cells of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Cells in the order of the sweep; for each point, in the order of the series.
@@ -42,34 +42,36 @@ pub struct Table {
 }
 
 impl Cell {
-    /// Fewest random losses in any repetition: of all flows together, or of one flow. `None` without random loss.
+    /// Returns the fewest random losses in any repetition, over all flows or per flow. `None` without random loss.
     #[must_use]
     pub fn fewest_losses(&self, of_one_flow: bool) -> Option<u64> {
-        // The flow of each lost packet is not recorded; losses are assumed to be spread evenly over the flows, which share the bottlenecks.
+        // Records do not tell which flow lost a packet. All flows share the bottlenecks, so losses are assumed to be
+        // spread evenly.
         let share = |run: &Measured| if of_one_flow { run.flows.len().max(1) as u64 } else { 1 };
         self.measured.iter().filter_map(|run| Some(run.random_losses? / share(run))).min()
     }
 
-    /// [`fewest_losses`](Self::fewest_losses), if they are too few for a reliable result.
+    /// Returns [`fewest_losses`](Self::fewest_losses) if it is below [`FEW_LOSSES`].
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Option<u64> {
         self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)
     }
 
-    /// True if several runs proceeded alike, packet for packet.
+    /// Returns true if all of several runs have the same measurements: the seed had no influence.
     fn has_idle_seeds(&self) -> bool {
         self.measured.len() > 1 && self.measured.windows(2).all(|two| two[0].went_as(&two[1]))
     }
 }
 
 impl Table {
-    /// Number of flows to show individually, if `metric` has a value per flow and the runs have 2 to 4 flows.
+    /// Returns the number of flows to show individually; `None` unless `metric` is defined per flow and the runs have 2
+    /// to 4 flows.
     pub(crate) fn flows_apart<'cell>(cells: impl Iterator<Item = &'cell Cell>, metric: &str) -> Option<usize> {
         let flows = cells.filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         flows.filter(|flows| is_of_flows(metric) && (2..=FLOWS_APART_MAX).contains(flows))
     }
 
-    /// Sentences on flows that ended early: one per reason and cell.
+    /// Words the errors that ended flows early: a sentence per reason and cell.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let mut sentences = Vec::new();
@@ -82,7 +84,7 @@ impl Table {
         sentences
     }
 
-    /// Sentences on series with late real-time runs, or with busy endpoints: one per series.
+    /// Words warnings about late real-time runs and busy endpoints, by series.
     #[must_use]
     pub fn late(&self) -> Vec<String> {
         let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
@@ -90,7 +92,7 @@ impl Table {
         series.into_iter().flat_map(|series| lateness::sentences(series, runs(series))).collect()
     }
 
-    /// Warning about points whose runs proceeded alike, so that seeds had no influence.
+    /// Words a warning about points at which all runs have the same measurements, so that the seed had no influence.
     #[must_use]
     pub fn idle_seeds(&self) -> Option<String> {
         let mut found: Vec<(&str, Vec<String>)> = Vec::new();
@@ -115,13 +117,14 @@ impl Table {
         })
     }
 
-    /// True if one of `metrics` is shown per flow.
+    /// Returns true if any of `metrics` is shown per flow.
     #[must_use]
     pub fn shows_flows<'name>(&self, mut metrics: impl Iterator<Item = &'name str>) -> bool {
         metrics.any(|metric| Self::flows_apart(self.cells.iter(), metric).is_some())
     }
 
-    /// Points whose results depend on few random losses (counted per flow if `of_one_flow`), by series, with the number of losses at each.
+    /// Returns the points with fewer than [`FEW_LOSSES`] random losses (per flow if `of_one_flow`), by series, each
+    /// with the number of losses.
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Vec<(&str, Vec<(u64, &Point)>)> {
         let mut found: Vec<(&str, Vec<(u64, &Point)>)> = Vec::new();
@@ -134,7 +137,7 @@ impl Table {
         found
     }
 
-    /// Gathers the `records` of `runs`, all of one plan.
+    /// Groups the `records` of `runs`, all of one plan, by series and point.
     #[must_use]
     pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Self {
         let mut cells: Vec<Cell> = Vec::new();
@@ -155,7 +158,7 @@ impl Table {
         Self { cells }
     }
 
-    /// View of all runs through a lens; runs that are too short are left out.
+    /// Returns the table as seen through `lens`. Cells with a run that is too short for it become empty.
     pub(crate) fn seen(&self, lens: Lens) -> Self {
         let seen = |cell: &Cell| {
             let measured: Option<_> = cell.measured.iter().map(|run| lens.see(run, cell.warm_up_s)).collect();
@@ -164,18 +167,19 @@ impl Table {
         Self { cells: self.cells.iter().map(seen).collect() }
     }
 
-    /// The cells of a series in the order of the sweep.
+    /// Iterates over the cells of a series, in the order of the sweep.
     pub fn of_series<'table>(&'table self, series: &'table str) -> impl Iterator<Item = &'table Cell> {
         self.cells.iter().filter(move |cell| cell.series == series)
     }
 
-    /// The cell of a series at a point.
+    /// Returns the cell of a series at a point.
     #[must_use]
     pub fn at(&self, series: &str, point: &Point) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.series == series && cell.point == *point)
     }
 
-    /// Metric `name` in every repetition of `cell`, for one flow or the mean over all; empty where it is undefined.
+    /// Returns metric `name` in every repetition of `cell`: of one flow, or the mean over all flows. Empty if the
+    /// metric is undefined.
     #[must_use]
     pub fn values(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Vec<f64> {
         let value = |measured: &Measured| measured.value(name, flow, cell.warm_up_s);
@@ -184,7 +188,7 @@ impl Table {
         if name != "relative_percent" {
             return values;
         }
-        // The reference is the cell of the same series at the last value of the first parameter.
+        // Values are relative to the same series at the last value of the first swept parameter.
         let last = self.of_series(&cell.series).filter(|other| other.point.get(1..) == cell.point.get(1..)).last();
         let whole = last.and_then(|last| mean_and_sd(&last.measured.iter().filter_map(value).collect::<Vec<_>>()));
         match whole {
@@ -193,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Mean of a metric over the repetitions.
+    /// Returns the mean of a metric over the repetitions of `cell`; `None` if it is undefined.
     #[must_use]
     pub fn mean(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Option<f64> {
         mean_and_sd(&self.values(cell, name, flow)).map(|(mean, _)| mean)

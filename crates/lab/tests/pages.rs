@@ -1,4 +1,4 @@
-//! Tests that the documentation agrees with the plans.
+//! Tests that the documentation matches the plans.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn pages_say_what_the_plans_and_the_compared_points_say() {
     }
 }
 
-/// Every key of a document, number of a trap and letter of a plan has a row in the legend.
+/// The legend has a row for every document key, note number and plan letter.
 #[test]
 fn the_legend_explains_the_abbreviations() {
     let sources = dfcp_lab::reading::builtin().unwrap();
@@ -39,7 +39,7 @@ fn the_legend_explains_the_abbreviations() {
     }
 }
 
-/// The worked example is a valid plan.
+/// The example in `docs/plans.md` must be a valid plan.
 #[test]
 fn the_example_of_the_guide_is_a_plan() {
     let guide = include_str!("../../../docs/plans.md");
@@ -48,7 +48,7 @@ fn the_example_of_the_guide_is_a_plan() {
     assert_eq!(source.plan.id, "my-link");
 }
 
-/// The guide suffices to write a transport with options.
+/// The guide must show how to write a transport with options.
 #[test]
 fn the_guide_shows_both_forms_of_a_transport() {
     let guide = include_str!("../../../docs/plans.md");
@@ -65,7 +65,7 @@ fn the_guide_shows_both_forms_of_a_transport() {
 #[path = "../examples/mobile_trace/model.rs"]
 mod model;
 
-/// A change of the generator would change the measurements of plans B1 to B3.
+/// Plans B1 to B3 measure with this trace, so a change of the generator would change their results.
 #[test]
 fn the_shipped_trace_is_what_its_generator_makes() {
     let shipped = include_str!("../plans/mobile.trace");

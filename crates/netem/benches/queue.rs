@@ -1,8 +1,8 @@
 //! Benchmark: cost of a packet in each queue discipline on one core: `cargo bench -p dfcp-netem [-- --quick]`.
 //!
-//! Flows of equal rate overload a link ten times over, so that nine in ten packets are dropped: the queue alone, and a
-//! whole link with it. Disciplines take turns in short runs; each figure is the median of its runs, in millions of packets
-//! offered per second.
+//! Flows of equal rate offer ten times the rate of a link, so that nine of ten packets are dropped. Measured are the
+//! queue alone, and a whole link with it. Disciplines take turns in short runs. Each figure is the median of the
+//! discipline's runs, in millions of packets offered per second.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use dfcp_netem::{ConfigError, Discipline, Drr, FqCodel, Link, LinkConfig, Packet, Queue, QueueLimit, Red, Sfq, Wfq};
 use dfcp_time::Time;
 
-/// 1 byte per nanosecond.
+/// One byte per nanosecond.
 const RATE_BPS: u64 = 8_000_000_000;
 const PACKET_BYTES: u32 = 1500;
 const OVERLOAD: u64 = 10;
 const PACKETS: u64 = 100_000;
 const QUEUE_PACKETS: usize = 1000;
 
-/// Packet with as little memory as a simulator's.
+/// A packet as small as the simulator's packets.
 #[derive(Clone, Copy, Debug)]
 struct Small {
     flow: u64,
@@ -71,7 +71,7 @@ fn main() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Arrival time and flow of packet `number`.
+/// Returns arrival time and flow of packet `number`.
 fn offer(number: u64, flows: u64) -> (Time, Small) {
     (Time::from_ns(number * u64::from(PACKET_BYTES) / OVERLOAD), Small { flow: number % flows })
 }

@@ -1,4 +1,4 @@
-//! Configuration of a link (rate, delay, queue, impairments), and its changes while packets are in flight.
+//! Configuration of a link (rate, delay, queue, impairments), and changes of it during operation.
 
 use std::time::Duration;
 
@@ -9,52 +9,52 @@ use crate::loss::Loss;
 use crate::policer::Policer;
 use crate::queue::{Discipline, QueueLimit};
 
-/// Default limit of everything that a link holds, bytes: 1 GiB, 8 s at 1 Gbit/s.
+/// Default limit of all bytes in a link, queued and in flight: 1 GiB, or 8 s at 1 Gbit/s.
 pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
-/// Full packet size, the unit of a policer's bucket, bytes.
+/// Size of a full packet, bytes: the unit of a policer's bucket.
 pub const FULL_PACKET_BYTES: u32 = 1_500;
 
-/// Default extra delay of a reordered packet: 17 full-sized packets at 100 Mbit/s.
+/// Default extra delay of a reordered packet, in which 17 full-sized packets pass at 100 Mbit/s.
 pub const REORDER_DELAY_DEFAULT: Duration = Duration::from_millis(2);
 
-/// One direction of one hop. The default is a perfect link: infinitely fast, no delay, nothing lost.
+/// One direction of one hop. By default a perfect link: infinite rate, no delay, no loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Rate of the bottleneck in bits per second of [`Packet::size_bytes`](crate::Packet::size_bytes); `None` for
+    /// Rate of the bottleneck, bits of [`Packet::size_bytes`](crate::Packet::size_bytes) per second; `None` for
     /// infinite.
     pub rate_bps: Option<u64>,
-    /// Time from the last bit sent to the packet's arrival.
+    /// One-way delay, from the last bit sent to the packet's arrival.
     pub delay: Duration,
-    /// Upper bound of a uniformly distributed extra delay. Order is kept: a packet that would overtake another arrives with it. If packets
-    /// are spaced much closer than the jitter, most wait for the slowest, and delays gather near `delay + jitter`, as behind a bursty
-    /// scheduler.
+    /// Greatest random extra delay, uniformly distributed. Order is kept: a packet that would overtake another arrives
+    /// together with it. If packets are spaced much closer than the jitter, most wait for the slowest, and delays
+    /// gather near `delay + jitter`, as behind a bursty scheduler.
     pub jitter: Duration,
-    /// Batching interval: packets arrive at multiples of it, as over a radio that aggregates frames or a coalescing interface. Zero for
-    /// none.
+    /// Batching interval: packets arrive at its multiples only, as over a radio that aggregates frames, or an interface
+    /// that coalesces interrupts. Zero for no batches.
     pub batch: Duration,
-    /// Policer in front of the queue, whose drops count as the queue's; `None` for none.
+    /// Policer in front of the queue; its drops count as drops of the queue.
     pub policer: Option<Policer>,
-    /// Losses of packets after they have used the bottleneck.
+    /// Loss model of packets after they have used the bottleneck.
     pub loss: Loss,
-    /// Limit of packets waiting for the bottleneck; beyond it packets are dropped.
+    /// Limit of packets that wait for the bottleneck; packets above it are dropped.
     pub queue: QueueLimit,
-    /// Queue discipline: the order of waiting packets, and the choice of those to drop.
+    /// Queue discipline: selects the packet to send next, and the packet to drop.
     pub discipline: Discipline,
-    /// Probability that a packet is delayed by `reorder_delay`, so that later ones overtake it. (At 1 all are delayed alike, and the order
-    /// stays.)
+    /// Probability that a packet is delayed by `reorder_delay`, so that later packets overtake it. (At 1 all packets
+    /// are delayed equally, and keep their order.)
     pub reorder: f64,
     /// Extra delay of a reordered packet.
     pub reorder_delay: Duration,
-    /// Probability of duplication. The copy follows its original behind the bottleneck, and so costs no rate.
+    /// Probability of duplication. The copy follows its original after the bottleneck, and so uses no rate.
     pub duplicate: f64,
-    /// Probability of one flipped bit, drawn for each copy.
+    /// Probability that one bit is flipped, drawn separately for each copy.
     pub corrupt: f64,
-    /// Outages as `(start, end)`, `end` excluded, ascending and disjoint: a packet whose last bit leaves the transmitter within one is
-    /// lost. Packets in flight still arrive.
+    /// Outages as `(start, end)`, `end` excluded, ascending and disjoint. A packet whose last bit leaves the
+    /// transmitter during an outage is lost; packets in flight still arrive.
     pub blackouts: Vec<(Time, Time)>,
-    /// Limit on all bytes in the link, queued and in flight; beyond it packets are dropped as by a full queue. Bounds memory on links
-    /// without a rate.
+    /// Greatest number of bytes in the link, queued and in flight. Packets above it are dropped, as by a full queue. It
+    /// bounds memory even on links without a rate.
     pub held_bytes_max: u64,
 }
 
@@ -80,7 +80,7 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Sets the bottleneck's rate in bit/s.
+    /// Sets the bottleneck's rate, bit/s.
     #[must_use]
     pub fn with_rate_bps(mut self, rate_bps: u64) -> Self {
         self.rate_bps = Some(rate_bps);
@@ -94,7 +94,7 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the upper bound of the jitter.
+    /// Sets the greatest jitter.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
@@ -115,12 +115,12 @@ impl LinkConfig {
         self
     }
 
-    /// Adds a policer with a bucket of this many full packets. With `policer_bps` it polices to that rate, in front of
-    /// the queue. Without, it polices to the link's own rate and replaces transmitter and queue: a policer delays
-    /// nothing, so the link then has no rate.
+    /// Adds a policer whose bucket holds `bucket_packets` full packets. With `policer_bps`, it precedes the queue.
+    /// Otherwise it has the link's rate and replaces transmitter and queue: a policer delays no packets, so this link
+    /// then has no rate of its own.
     ///
     /// # Errors
-    /// Fails if there is no rate to police to, or the bucket is empty.
+    /// Fails if neither the policer nor the link has a rate, or the bucket is empty.
     pub fn policed(self, policer_bps: Option<u64>, bucket_packets: u32) -> Result<Self, ConfigError> {
         let rate_bps = policer_bps.or(self.rate_bps).ok_or(ConfigError::NoPolicerRate)?;
         let policer = Policer { rate_bps, bucket_bytes: bucket_packets.saturating_mul(FULL_PACKET_BYTES) };
@@ -150,7 +150,7 @@ impl LinkConfig {
         self
     }
 
-    /// Lets a share `probability` of the packets arrive later by `delay`.
+    /// Sets the share `probability` of packets that arrive later by `delay`.
     #[must_use]
     pub fn with_reorder(mut self, probability: f64, delay: Duration) -> Self {
         self.reorder = probability;
@@ -158,35 +158,35 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the probability of a second copy.
+    /// Sets the probability that a packet is duplicated.
     #[must_use]
     pub fn with_duplicate(mut self, probability: f64) -> Self {
         self.duplicate = probability;
         self
     }
 
-    /// Sets the probability of a flipped bit.
+    /// Sets the probability that a bit is flipped.
     #[must_use]
     pub fn with_corrupt(mut self, probability: f64) -> Self {
         self.corrupt = probability;
         self
     }
 
-    /// Appends an outage after the existing ones.
+    /// Appends an outage, which must begin after the existing ones.
     #[must_use]
     pub fn with_blackout(mut self, start: Time, end: Time) -> Self {
         self.blackouts.push((start, end));
         self
     }
 
-    /// Sets the bound on all bytes in the link.
+    /// Sets the limit of all bytes in the link.
     #[must_use]
     pub fn with_held_bytes_max(mut self, bytes: u64) -> Self {
         self.held_bytes_max = bytes;
         self
     }
 
-    /// True if every packet behind the transmitter arrives unchanged after the delay.
+    /// Returns true if every packet that leaves the transmitter arrives once, unchanged, exactly after the delay.
     pub(crate) fn is_clean(&self) -> bool {
         let never = self.reorder == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0 && self.jitter.is_zero();
         never && self.batch.is_zero() && self.loss == Loss::None && self.blackouts.is_empty()
@@ -215,16 +215,16 @@ impl LinkConfig {
     }
 }
 
-/// Change of a link. Fields that are `None` stay unchanged.
+/// Change of a link; fields that are `None` leave their value unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkChange {
-    /// Rate in bit/s.
+    /// New rate, bit/s.
     pub rate_bps: Option<u64>,
-    /// One-way delay of packets that leave the transmitter from now on. They do not overtake packets in flight.
+    /// New one-way delay, of packets that leave the transmitter from now on. They do not overtake packets in flight.
     pub delay: Option<Duration>,
-    /// Loss model of packets that leave the transmitter from now on.
+    /// New loss model, of packets that leave the transmitter from now on.
     pub loss: Option<Loss>,
-    /// Start (`true`) or end of an outage: packets that leave the transmitter meanwhile are lost.
+    /// Start (true) or end (false) of an outage. Packets that leave the transmitter during it are lost.
     pub outage: Option<bool>,
 }
 

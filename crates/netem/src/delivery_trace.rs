@@ -1,53 +1,53 @@
-//! Delivery traces: recorded times at which a radio link let packets through, in the format of mahimahi (Netravali et al., USENIX ATC
-//! 2015).
+//! Delivery traces: recorded times at which a radio link delivered packets, in the format of mahimahi (Netravali et
+//! al., USENIX ATC 2015).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_time::duration_ns;
 
-/// Bytes per delivery opportunity, one line of a trace.
+/// Bytes per delivery opportunity; each line of a trace is one.
 pub const OPPORTUNITY_BYTES: u32 = 1_500;
-/// Largest time in a trace, ms: a day.
+/// Largest time in a trace, ms: one day.
 pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
-/// Maximum number of lines of a trace: 100 Mbit/s for half an hour.
+/// Maximum number of lines in a trace: half an hour at 100 Mbit/s.
 pub const TRACE_LINES_MAX: usize = 16_000_000;
-/// Maximum length of a trace's text, bytes: more than the maximum number of lines needs.
+/// Maximum length of a trace's text, bytes. It suffices for the maximum number of lines.
 pub const TRACE_TEXT_BYTES_MAX: u64 = 160_000_000;
 
-/// Default bin over which a trace's rate is averaged: short enough for a queue of some ten packets, and at most one rate change per few
-/// packets.
+/// Default width of the bins over which a trace's rate is averaged. Short enough for a queue of ten packets, and long
+/// enough for several packets per change of rate.
 pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
 
-/// Rate of a bin with `packets` opportunities, bit/s. 1 bit/s stands for no rate at all.
+/// Returns the rate of a bin with `packets` opportunities, bit/s. An empty bin has 1 bit/s, since a rate cannot be 0.
 #[must_use]
 pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
     let per_packet_bps = packet_bits * 1e9 / duration_ns(bin).max(1) as f64;
     (packets as f64 * per_packet_bps).round().max(1.0) as u64
 }
 
-/// Times at which packets of [`OPPORTUNITY_BYTES`] may leave, repeated after the last one.
+/// Trace of times at which packets of [`OPPORTUNITY_BYTES`] may leave; it repeats after the last time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
-    /// Times of delivery, in order; the last is above 0.
+    /// Times of opportunities, ms, ascending; the last is above 0.
     times_ms: Arc<[u32]>,
 }
 
-/// Fault in the text of a trace.
+/// Error in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryTraceError {
     /// Line number, from 1.
     pub line: usize,
-    /// Error message, with the next step for the user.
+    /// Sentence that states the fault and the next step.
     pub message: String,
 }
 
 impl DeliveryTrace {
-    /// Parses a trace of mahimahi (`mm-link`): each line is the millisecond of an opportunity, in order.
+    /// Parses a trace of mahimahi (`mm-link`). Each line is the time of an opportunity, ms, in ascending order.
     ///
     /// # Errors
-    /// Fails at the first invalid line.
+    /// Fails at the first invalid line, or if the trace is empty.
     pub fn parse(text: &str) -> Result<Self, DeliveryTraceError> {
         let mut times_ms: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -55,7 +55,7 @@ impl DeliveryTrace {
             if index >= TRACE_LINES_MAX {
                 return Err(error(format!("a trace has at most {TRACE_LINES_MAX} lines; cut it here")));
             }
-            // A line of this length is no number, and may be the whole file.
+            // The line may be the whole of a file that is no trace, so the message quotes its beginning only.
             let digits = line.trim();
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let time_ms = digits.parse().ok().filter(|&ms| is_number && ms <= TRACE_MS_MAX);
@@ -84,7 +84,7 @@ impl DeliveryTrace {
         }
     }
 
-    /// Length of the trace, after which it repeats.
+    /// Returns the length of the trace, after which it repeats.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
@@ -94,36 +94,36 @@ impl DeliveryTrace {
         self.times_ms.last().copied().unwrap_or(1).max(1).into()
     }
 
-    /// Long-term mean rate, bit/s.
+    /// Returns the long-term mean rate, bit/s.
     #[must_use]
     pub fn mean_rate_bps(&self) -> f64 {
         self.times_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
     }
 
-    /// Opportunities before `time`.
+    /// Returns the number of opportunities before `time_ns`.
     fn before(&self, time_ns: u64) -> u64 {
         let period_ns = self.period_ms() * 1_000_000;
         let (round, rest_ns) = (time_ns / period_ns, time_ns % period_ns);
         let lines = self.times_ms.len() as u64;
         let of = |until_ns: u64| self.times_ms.partition_point(|&ms| u64::from(ms) * 1_000_000 < until_ns) as u64;
-        // The end of one repetition and opportunities at 0 of the next fall on the same time.
+        // The end of one round and time 0 of the next are the same instant, so opportunities of both count.
         let last_round = if round > 0 { of(period_ns + rest_ns) } else { 0 };
         round.saturating_sub(1).saturating_mul(lines).saturating_add(last_round).saturating_add(of(rest_ns))
     }
 
-    /// Rate in bin `number`, from 0, bit/s, of the trace repeated for ever.
+    /// Returns the mean rate in bin `number`, from 0, bit/s. The trace repeats forever.
     #[must_use]
     pub fn rate_bps(&self, bin: Duration, number: u64) -> u64 {
         binned_rate_bps(self.in_bin(duration_ns(bin), number), f64::from(OPPORTUNITY_BYTES) * 8.0, bin)
     }
 
-    /// Opportunities in bin `number`.
+    /// Returns the number of opportunities in bin `number`.
     fn in_bin(&self, bin_ns: u64, number: u64) -> u64 {
         let start_ns = number.saturating_mul(bin_ns);
         self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
     }
 
-    /// Opportunities in each bin of length `bin` until `end`; none for a `bin` of zero.
+    /// Iterates over the number of opportunities in each bin of width `bin` until `end`. Empty if `bin` is zero.
     pub fn bins(&self, bin: Duration, end: Duration) -> impl Iterator<Item = u64> + '_ {
         let bin_ns = duration_ns(bin);
         let count = if bin_ns > 0 { duration_ns(end).div_ceil(bin_ns) } else { 0 };
@@ -144,14 +144,14 @@ mod tests {
 
     #[test]
     fn a_trace_repeats_from_its_last_line_on() {
-        // 0, 3, 3, 10; then 10, 13, 13, 20.
+        // The repeated trace has opportunities at 0, 3, 3, 10; then 10, 13, 13, 20 ms and so on.
         assert_eq!(bins("0\n3\n3\n10\n", 5, 30), [3, 0, 4, 0, 4, 0]);
         assert_eq!(bins("5", 5, 20), [0, 1, 1, 1]);
         assert_eq!(bins("5", 0, 20), [0; 0]);
         assert_eq!(bins("5", 10, 15), [1, 2]);
         let trace = DeliveryTrace::parse("1\n2\n").unwrap();
         assert_eq!((trace.period(), trace.mean_rate_bps()), (Duration::from_millis(2), 12e6));
-        // 3 packets of 12 000 bits in 5 ms; none; then the second repetition as in the bins above.
+        // Rates are 3 packets of 12 000 bits in 5 ms; none; then as in the bins above.
         let trace = DeliveryTrace::parse("0\n3\n3\n10\n").unwrap();
         let rates: Vec<u64> = (0..6).map(|bin| trace.rate_bps(Duration::from_millis(5), bin)).collect();
         assert_eq!(rates, [7_200_000, 1, 9_600_000, 1, 9_600_000, 1]);

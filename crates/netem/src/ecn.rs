@@ -1,22 +1,22 @@
-//! Explicit congestion notification (RFC 3168): two bits by which a queue signals congestion without loss.
+//! Explicit congestion notification (RFC 3168): two bits with which queues signal congestion without loss.
 
-/// The ECN codepoint of an IP packet (RFC 3168, section 5). The discriminants are the bits of the IP header.
+/// ECN codepoint of an IP packet (RFC 3168, §5). The discriminants equal the bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not-ECT: the endpoints ignore marks, so a queue must drop instead.
+    /// Not-ECT: the endpoints do not support ECN, so a queue must drop the packet instead of marking it.
     #[default]
     NotEct = 0,
-    /// ECT(1): equal to [`Ect0`](Self::Ect0) for the queues here. L4S gives it another meaning (RFC 9331).
+    /// ECT(1): treated like [`Ect0`](Self::Ect0) by the queues of this crate. L4S gives it another meaning (RFC 9331).
     Ect1 = 1,
-    /// ECT(0): a queue may mark the packet.
+    /// ECT(0): the endpoints support ECN, so a queue may mark the packet.
     Ect0 = 2,
-    /// CE: marked by a queue.
+    /// CE: congestion experienced; a queue has marked the packet.
     Ce = 3,
 }
 
 impl Ecn {
-    /// Codepoint in the two lowest bits of `bits`, such as the traffic class of an IP header.
+    /// Returns the codepoint in the two lowest bits of `bits`, such as an IP header's traffic class.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
@@ -27,13 +27,13 @@ impl Ecn {
         }
     }
 
-    /// The codepoint's two bits.
+    /// Returns the two bits of the codepoint.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// True for ECT and CE: a queue may mark the packet instead of dropping it.
+    /// Returns true for ECT and CE: a queue may mark the packet instead of dropping it.
     #[must_use]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)

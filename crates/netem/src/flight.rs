@@ -1,17 +1,17 @@
-//! Packets in flight: sent, not arrived yet.
+//! Packets in flight: sent by the transmitter, not yet arrived.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use dfcp_time::Time;
 
-/// Packets in order of arrival, FIFO among equals. Packets in order wait in a plain queue; only the few held back for reordering pay for a
-/// heap.
+/// Packets ordered by arrival time, FIFO among equals. Packets in order are in a plain queue; only packets held back
+/// for reordering need the heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Traveller<P>>,
     held_back: BinaryHeap<Traveller<P>>,
-    /// Arrival of the last packet in order; later ones must not be earlier.
+    /// Arrival time of the last packet added in order. Later packets in order arrive no earlier.
     last_arrival: Time,
     next_number: u64,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Flight<P> {
 #[derive(Clone, Debug)]
 struct Traveller<P> {
     arrival: Time,
-    /// Breaks ties in order of departure.
+    /// Sequence number of departure, which breaks ties.
     number: u64,
     packet: P,
 }
@@ -30,7 +30,7 @@ impl<P> Traveller<P> {
     }
 }
 
-/// Reversed order: a [`BinaryHeap`] keeps its greatest element on top.
+/// Reversed order, because a [`BinaryHeap`] returns its greatest element first.
 impl<P> Ord for Traveller<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -56,12 +56,12 @@ impl<P> Flight<P> {
         Self { in_order: VecDeque::new(), held_back: BinaryHeap::new(), last_arrival: Time::ZERO, next_number: 0 }
     }
 
-    /// Arrival of a packet due at `arrival`, delayed so that it does not overtake packets in order.
+    /// Returns the time at which a packet due at `arrival` arrives without overtaking packets in order.
     pub(crate) fn in_order_arrival(&self, arrival: Time) -> Time {
         arrival.max(self.last_arrival)
     }
 
-    /// Adds a packet behind all others in order.
+    /// Adds a packet behind all other packets in order.
     pub(crate) fn add_in_order(&mut self, arrival: Time, packet: P) {
         let arrival = self.in_order_arrival(arrival);
         self.last_arrival = arrival;
@@ -69,13 +69,13 @@ impl<P> Flight<P> {
         self.in_order.push_back(Traveller { arrival, number, packet });
     }
 
-    /// Adds a packet that others may overtake.
+    /// Adds a packet that other packets may overtake.
     pub(crate) fn add_held_back(&mut self, arrival: Time, packet: P) {
         let number = self.take_number();
         self.held_back.push(Traveller { arrival, number, packet });
     }
 
-    /// Time of the next arrival.
+    /// Returns the time of the next arrival; `None` without packets.
     pub(crate) fn next_arrival(&self) -> Option<Time> {
         let in_order = self.in_order.front().map(|traveller| traveller.arrival);
         match self.held_back.peek() {
@@ -84,18 +84,18 @@ impl<P> Flight<P> {
         }
     }
 
-    /// Last arrival among the packets in order up to `end`.
+    /// Returns the last arrival time up to `end`, of packets in order only.
     pub(crate) fn last_arrival_until(&self, end: Time) -> Option<Time> {
         let arrived = self.in_order.partition_point(|traveller| traveller.arrival <= end);
         self.in_order.get(arrived.checked_sub(1)?).map(|traveller| traveller.arrival)
     }
 
-    /// True if a packet in order arrives after `end`.
+    /// Returns true if a packet in order arrives after `end`.
     pub(crate) fn has_arrival_after(&self, end: Time) -> bool {
         self.in_order.back().is_some_and(|last| last.arrival > end)
     }
 
-    /// Next packet with its arrival, if that is not after `now`.
+    /// Removes the next packet if it arrives by `now`, and returns it with its arrival time.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, P)> {
         if self.held_back.is_empty() {
             self.in_order.front().filter(|first| first.arrival <= now)?;

@@ -12,15 +12,15 @@
 //! ```
 //!
 //! * **Loss comes after the bottleneck.** A lost packet has used its share of the rate, so a path of rate C and loss p
-//!   carries at most C·(1 − p), as a radio link does. The same holds for a packet that falls into an outage.
-//! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
-//!   nanosecond left by one packet is carried to the next.
+//!   carries at most C·(1 − p), like a radio link. The same holds for packets lost in an outage.
+//! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the unused part
+//!   of the last nanosecond of a packet is carried over to the next one.
 //! * **Order is kept** unless reordering is configured: jitter never lets a packet overtake another.
-//! * **Congestion can be signalled by ECN marks**: if enabled, RED and CoDel mark ECN-capable packets and drop the others. Impairments
-//!   behind the queue preserve marks.
-//! * **The queue discipline is configurable**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] also works
-//!   without a link.
-//! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.
+//! * **ECN is supported**: if enabled, RED and CoDel mark ECN-capable packets and drop the others. Impairments after
+//!   the queue preserve marks.
+//! * **The queue discipline is configurable**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A
+//!   [`Queue`] also works without a link.
+//! * **Each impairment has its own random generator**, so that enabling jitter does not change which packets are lost.
 //!
 //! ```
 //! use std::time::Duration;

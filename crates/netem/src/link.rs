@@ -1,4 +1,4 @@
-//! Link: wiring of queue, transmitter, impairments and flight.
+//! Link: combines queue, transmitter, impairments and packets in flight.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::random::{Random, Stream};
 use crate::stats::{Count, LinkStats};
 use crate::transmitter::Transmitter;
 
-/// One direction of one hop; the crate's documentation describes the model.
+/// One direction of one hop, after the model described in the crate's documentation.
 ///
-/// Usage: [`push`](Self::push) packets in; wait until [`next_time`](Self::next_time); [`pop`](Self::pop) until it returns `None`. Time must
-/// not run backwards: an earlier instant counts as the latest one seen.
+/// Usage: [`push`](Self::push) packets in; wait until [`next_time`](Self::next_time); [`pop`](Self::pop) until it
+/// returns `None`. Time must not run backwards: an earlier time is treated as the latest one given.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -28,18 +28,18 @@ pub struct Link<P> {
     held: Count,
     stats: LinkStats,
     policer: Option<Box<TokenBucket>>,
-    /// One-way delay of the configuration.
+    /// Configured one-way delay, copied for fast access.
     delay: Duration,
-    /// True if every sent packet arrives once, after the delay and unchanged.
+    /// True if every sent packet arrives once, unchanged, exactly after the delay.
     is_clean: bool,
-    /// True during an outage started by a change.
+    /// True during an outage that a change has started.
     is_out: bool,
-    /// Boxed: a simulator has hundreds of mostly clean links, and the cache is small.
+    /// Boxed to save cache: a simulator has hundreds of links, most of them without impairments.
     config: Box<LinkConfig>,
     impairments: Box<Impairments>,
 }
 
-/// Impairments of packets behind the transmitter.
+/// State of the impairments of packets that leave the transmitter.
 #[derive(Clone, Debug)]
 struct Impairments {
     loss: LossProcess,
@@ -47,7 +47,7 @@ struct Impairments {
     reorder: Random,
     duplicate: Random,
     corrupt: Random,
-    /// Index of the first blackout that is not over.
+    /// Index of the first blackout that has not ended.
     blackout: usize,
 }
 
@@ -65,7 +65,7 @@ impl Impairments {
 }
 
 impl<P: Packet> Link<P> {
-    /// Creates an idle link. `seed` determines every random event.
+    /// Creates an idle link. `seed` determines all random events.
     ///
     /// # Errors
     /// Fails if a field of `config` is invalid: see [`ConfigError`].
@@ -87,7 +87,7 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`. Its fate is visible in [`stats`](Self::stats) and [`pop`](Self::pop).
+    /// Offers a packet at `now`. Its fate shows in [`stats`](Self::stats) and [`pop`](Self::pop).
     pub fn push(&mut self, now: Time, packet: P) {
         self.advance(now);
         let size_bytes = packet.size_bytes();
@@ -110,8 +110,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Earliest time at which [`pop`](Self::pop) might return a packet; `None` while the link is empty. If that packet turns out to be lost
-    /// or late, `pop` returns `None` and the next time is later.
+    /// Returns the earliest time at which [`pop`](Self::pop) may return a packet; `None` while the link is empty. If
+    /// this packet turns out to be lost or delayed, `pop` returns `None`, and the next call returns a later time.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         let next_departure = self.transmitter.finish_time();
@@ -122,8 +122,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Time to call [`pop`](Self::pop) so that packets arriving within `patience` of the next one are taken together, for callers with
-    /// expensive wake-ups. A lone packet is not delayed.
+    /// Returns a time at which to call [`pop`](Self::pop) to take several packets at once, if wake-ups are expensive:
+    /// the last arrival within `patience` after the next one. A lone packet is not delayed.
     #[must_use]
     pub fn next_time_together(&self, patience: Duration) -> Option<Time> {
         let next = self.next_time()?;
@@ -132,8 +132,8 @@ impl<P: Packet> Link<P> {
         if self.flight.has_arrival_after(end) {
             return Some(together);
         }
-        // The packet being sent, and those queued behind it, may also arrive before `end`. Queued packets are assumed to have its size:
-        // their own times are known only when they are sent.
+        // The packet being sent and packets queued behind it may also arrive before `end`. Queued packets are assumed
+        // to have the size of the packet being sent: their exact times are unknown until they are sent.
         let sent = self.transmitter.finish_time().map(|finish| finish + self.delay);
         let Some(sent) = sent.filter(|&sent| sent <= end) else { return Some(together) };
         let each_ns = duration_ns(self.transmitter.job_duration());
@@ -142,18 +142,18 @@ impl<P: Packet> Link<P> {
         Some(together.max(sent + Duration::from_nanos(each_ns * following)))
     }
 
-    /// End of the current transmission; `None` while idle.
+    /// Returns the end of the current transmission; `None` while the transmitter is idle.
     #[must_use]
     pub fn sent_at(&self) -> Option<Time> {
         self.transmitter.finish_time()
     }
 
-    /// Next packet that has arrived by `now`, in order of arrival, FIFO among equals.
+    /// Returns the next packet that has arrived by `now`, in order of arrival, FIFO among equals.
     pub fn pop(&mut self, now: Time) -> Option<P> {
         self.pop_with_arrival(now).map(|(_, packet)| packet)
     }
 
-    /// Next packet as by [`pop`](Self::pop), with its arrival time, which shows how late the caller is.
+    /// Like [`pop`](Self::pop), but also returns the packet's arrival time, which shows how late the call is.
     pub fn pop_with_arrival(&mut self, now: Time) -> Option<(Time, P)> {
         self.advance(now);
         let (arrival, packet) = self.flight.pop(self.now)?;
@@ -163,8 +163,8 @@ impl<P: Packet> Link<P> {
         Some((arrival, packet))
     }
 
-    /// Advances the link to `now` without taking packets out, so that [`queue_len`](Self::queue_len) and [`stats`](Self::stats) are
-    /// current. Every other call with a time does this itself.
+    /// Advances the link to `now` without removing packets, so that [`queue_len`](Self::queue_len) and
+    /// [`stats`](Self::stats) are current. All other methods with a time do this, too.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some((finish, packet)) = self.transmitter.finish(self.now) {
@@ -176,7 +176,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Changes the rate from `now` on, also for the packet being sent.
+    /// Changes the rate from `now` on, also for the rest of the packet being sent.
     ///
     /// # Errors
     /// Fails if the rate is zero; the link is then unchanged.
@@ -186,13 +186,13 @@ impl<P: Packet> Link<P> {
         self.config.rate_bps = rate_bps;
         self.queue.set_rate_bps(self.now, rate_bps)?;
         self.transmitter.set_rate(self.now, rate);
-        // Without a rate, all queued packets leave now.
+        // Without a rate, all queued packets leave immediately.
         self.advance(now);
         Ok(())
     }
 
-    /// Changes the delay of packets that leave the transmitter after `now`. With a shorter delay they still do not overtake packets in
-    /// flight.
+    /// Changes the delay of packets that leave the transmitter after `now`. With a shorter delay, they do not overtake
+    /// packets in flight.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
@@ -212,17 +212,17 @@ impl<P: Packet> Link<P> {
         Ok(())
     }
 
-    /// Starts or ends an outage, independent of configured blackouts.
+    /// Starts or ends an outage, independently of configured blackouts.
     pub fn set_outage(&mut self, now: Time, is_out: bool) {
         self.advance(now);
         self.is_out = is_out;
         self.is_clean = self.config.is_clean() && !is_out;
     }
 
-    /// Applies a change at `now`.
+    /// Applies all parts of a change at `now`.
     ///
     /// # Errors
-    /// Fails if its rate or loss is invalid; the link is then unchanged.
+    /// Fails if the new rate or loss model is invalid; the link is then unchanged.
     pub fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), ConfigError> {
         checked_rate(change.rate_bps)?;
         change.loss.as_ref().map_or(Ok(()), Loss::validate)?;
@@ -241,43 +241,44 @@ impl<P: Packet> Link<P> {
         Ok(())
     }
 
-    /// Current configuration.
+    /// Returns the present configuration, including changes.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// True during an outage started by a change.
+    /// Returns true during an outage that a change has started.
     #[must_use]
     pub fn is_out(&self) -> bool {
         self.is_out
     }
 
-    /// The counters, as of the latest time given to the link.
+    /// Returns the counters at the latest time given to the link.
     #[must_use]
     pub fn stats(&self) -> LinkStats {
         LinkStats { ce_marked: self.queue.ce_marked(), ..self.stats }
     }
 
-    /// Packets waiting for the transmitter (without the one being sent), as of the latest time given to the link.
+    /// Returns the number of packets waiting for the transmitter at the latest time given to the link. The packet being
+    /// sent is not counted.
     #[must_use]
     pub fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes waiting for the transmitter, as of the latest time given to the link.
+    /// Returns the number of bytes waiting for the transmitter at the latest time given to the link.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
         self.queue.bytes()
     }
 
-    /// All packets in the link: queued, being sent, in flight.
+    /// Returns packets and bytes in the link: queued, being sent, and in flight.
     #[must_use]
     pub fn held(&self) -> Count {
         self.held
     }
 
-    /// Handles the end of `packet`'s transmission at `at`.
+    /// Applies the impairments to `packet`, whose transmission ended at `at`.
     fn depart(&mut self, at: Time, packet: P) {
         if self.is_clean {
             return self.flight.add_in_order(at + self.delay, packet);
@@ -322,7 +323,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// True if `at` lies in a blackout. Departures are in order of time, so past blackouts are skipped for good.
+    /// Returns true if `at` is in a blackout. Departures are in chronological order, so past blackouts are never
+    /// examined again.
     fn is_dark(&mut self, at: Time) -> bool {
         while let Some(&(start, end)) = self.config.blackouts.get(self.impairments.blackout) {
             if at < end {
@@ -334,7 +336,7 @@ impl<P: Packet> Link<P> {
     }
 }
 
-/// Arrival of the batch that contains time `at`.
+/// Returns the next multiple of `batch` from `at` on; `at` itself without batches.
 fn next_multiple(at: Time, batch: Duration) -> Time {
     match duration_ns(batch) {
         0 => at,
@@ -342,7 +344,7 @@ fn next_multiple(at: Time, batch: Duration) -> Time {
     }
 }
 
-/// Callback that counts the queue's drops in both counters.
+/// Returns a callback that counts a packet dropped by the queue in `stats`, and removes it from `held`.
 fn drop_counter<P: Packet>(stats: &mut LinkStats, held: &mut Count) -> impl FnMut(P, DropCause) {
     move |packet, cause| {
         let size_bytes = packet.size_bytes();

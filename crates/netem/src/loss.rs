@@ -5,20 +5,20 @@ use std::sync::Arc;
 use crate::error::{ConfigError, checked_probability};
 use crate::random::{Random, Stream};
 
-/// Loss model, evaluated once for every packet that leaves the bottleneck.
+/// Loss model, evaluated for every packet that leaves the bottleneck.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
     /// No loss.
     #[default]
     None,
-    /// Independent losses with equal probability.
+    /// Independent losses with constant probability.
     Bernoulli {
         /// Probability of loss, 0 to 1.
         p: f64,
     },
-    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963): losses occur in bursts. For every packet the current state's
-    /// probability decides its fate, then the state may change. The chain starts in its stationary distribution. [`Loss::bursts`] computes
-    /// the four numbers.
+    /// Bursts of losses by a chain of two states with different loss probabilities (Gilbert 1960, Elliott 1963). The
+    /// present state's probability decides the fate of a packet; then the state may change. The chain starts in its
+    /// stationary distribution. [`Loss::bursts`] computes the four probabilities.
     GilbertElliott {
         /// Probability of a transition from good to bad after a packet.
         p_good_to_bad: f64,
@@ -29,31 +29,31 @@ pub enum Loss {
         /// Probability of loss in the bad state.
         loss_bad: f64,
     },
-    /// Recorded pattern, one entry per packet, `true` for lost; repeated at its end.
+    /// Recorded pattern with an entry per packet, true for a lost packet. It repeats after its end.
     Trace(Arc<[bool]>),
 }
 
 impl Loss {
-    /// Independent losses with probability `p`.
+    /// Creates independent losses with probability `p`.
     #[must_use]
     pub const fn bernoulli(p: f64) -> Self {
         Self::Bernoulli { p }
     }
 
-    /// Losses in runs: a share `mean_loss` of all packets is lost, in uninterrupted runs of `mean_burst_packets` on
-    /// average (a Gilbert model: nothing is lost in the good state, everything in the bad one). A mean burst of
-    /// 1 / (1 − `mean_loss`) gives independent losses again.
+    /// Creates losses in bursts: a share `mean_loss` of all packets is lost, in runs of `mean_burst_packets` on
+    /// average. This is a Gilbert model, in which the good state loses no packet and the bad state loses all. A mean
+    /// burst of 1 / (1 − `mean_loss`) gives independent losses.
     ///
     /// # Errors
-    /// Fails unless 0 ≤ `mean_loss` < 1, or if no such process exists: bursts are shorter than one packet or than
-    /// `mean_loss` / (1 − `mean_loss`), the least that fits when each gap is a single packet.
+    /// Fails unless 0 ≤ `mean_loss` < 1. Fails if no such process exists: the mean burst is shorter than one packet, or
+    /// than `mean_loss` / (1 − `mean_loss`), the burst length if every gap is a single packet.
     pub fn bursts(mean_loss: f64, mean_burst_packets: f64) -> Result<Self, ConfigError> {
         checked_probability("mean loss", mean_loss)?;
         if mean_loss >= 1.0 {
             return Err(ConfigError::EndlessBurst);
         }
         let shortest = (mean_loss / (1.0 - mean_loss)).max(1.0);
-        // The quotient above is rounded. The tolerance admits a mean loss of 0.9 with bursts of exactly 9 packets.
+        // Division rounds: without the tolerance, a loss of 0.9 with bursts of 9 packets could be refused.
         if !mean_burst_packets.is_finite() || mean_burst_packets < shortest * (1.0 - 1e-9) {
             return Err(ConfigError::BurstTooShort { mean_loss, mean_burst_packets, shortest });
         }
@@ -62,7 +62,7 @@ impl Loss {
         Ok(Self::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good: 0.0, loss_bad: 1.0 })
     }
 
-    /// Long-term share of lost packets.
+    /// Returns the long-term share of lost packets.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match self {
@@ -92,20 +92,20 @@ impl Loss {
     }
 }
 
-/// Share of time in the bad state; a chain without transitions stays in the good state.
+/// Returns the share of time in the bad state. A chain without transitions stays in the good state.
 fn stationary_bad(p_good_to_bad: f64, p_bad_to_good: f64) -> f64 {
     let sum = p_good_to_bad + p_bad_to_good;
     if sum > 0.0 { p_good_to_bad / sum } else { 0.0 }
 }
 
-/// State of a loss model.
+/// State of a loss model during operation.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     loss: Loss,
     random: Random,
-    /// True in the bad state of Gilbert-Elliott.
+    /// True in the bad state of the Gilbert-Elliott model.
     bad: bool,
-    /// Position in the trace.
+    /// Index of the next entry of a recorded pattern.
     position: usize,
 }
 
@@ -116,7 +116,7 @@ impl LossProcess {
         process
     }
 
-    /// Changes the model; the random sequence continues.
+    /// Changes the model. The random sequence continues instead of starting again.
     pub(crate) fn set(&mut self, loss: Loss) {
         self.position = 0;
         self.bad = match &loss {
@@ -128,7 +128,7 @@ impl LossProcess {
         self.loss = loss;
     }
 
-    /// True if the next packet is lost.
+    /// Decides whether the next packet is lost.
     pub(crate) fn loses_next(&mut self) -> bool {
         match &self.loss {
             Loss::None => false,
@@ -162,7 +162,7 @@ mod tests {
         lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64
     }
 
-    /// Mean length of the runs of losses.
+    /// Returns the mean length of bursts of losses.
     fn mean_run(lost: &[bool]) -> f64 {
         let runs = lost.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
         lost.iter().filter(|&&lost| lost).count() as f64 / runs as f64
@@ -184,7 +184,7 @@ mod tests {
             let loss = Loss::bursts(p, burst).unwrap();
             assert!((loss.mean() - p).abs() < 1e-12);
             let lost = draw(loss, seed, 1_000_000);
-            // The variance is about 2·burst times that of independent losses.
+            // The variance is about 2·burst times the variance of independent losses.
             let five_sigma = 5.0 * (p * (1.0 - p) * 2.0 * burst / 1e6f64).sqrt();
             assert!((mean(&lost) - p).abs() < five_sigma, "seed {seed}: {}", mean(&lost));
             assert!((mean_run(&lost) / burst - 1.0).abs() < 0.05, "seed {seed}: {}", mean_run(&lost));
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_general_gilbert_elliott_chain_has_its_stationary_mean() {
         let loss = Loss::GilbertElliott { p_good_to_bad: 0.02, p_bad_to_good: 0.2, loss_good: 0.01, loss_bad: 0.6 };
-        // 1/11 of the time in the bad state.
+        // The chain is in the bad state for 1/11 of the time.
         let expected = (0.6 + 10.0 * 0.01) / 11.0;
         assert!((loss.mean() - expected).abs() < 1e-12);
         let measured = mean(&draw(loss, 6, 1_000_000));

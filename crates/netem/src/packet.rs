@@ -1,31 +1,32 @@
-//! Packets on a link.
+//! Packets that a link carries.
 
 use crate::ecn::Ecn;
 
-/// Packet type that a link can carry.
+/// Packet that a link can carry.
 pub trait Packet: Clone {
-    /// Bytes that the packet occupies on the link, including its IP header. Must not change while the link holds the packet, not even by
-    /// corruption.
+    /// Returns the bytes that the packet occupies on the link, including its IP header. The size must not change while
+    /// the link holds the packet, even by corruption.
     fn size_bytes(&self) -> u32;
 
-    /// Flow of the packet, for statistics and fair disciplines; DropTail ignores it.
+    /// Returns the packet's flow, for fair disciplines and statistics; DropTail ignores it.
     fn flow(&self) -> u64 {
         0
     }
 
-    /// ECN codepoint of the packet; Not-ECT by default.
+    /// Returns the packet's ECN codepoint; Not-ECT by default.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
 
-    /// Sets the codepoint to [`Ecn::Ce`]. Called only for [`Ecn::Ect0`] and [`Ecn::Ect1`], so other packet types need no implementation.
+    /// Sets the codepoint to [`Ecn::Ce`]. Called only for packets with [`Ecn::Ect0`] or [`Ecn::Ect1`], so packet types
+    /// without ECN need no implementation.
     fn mark_ce(&mut self) {}
 
-    /// Flips one bit, chosen by `random`, outside the ECN codepoint. A packet without bytes stays as it is.
+    /// Flips one bit, selected by `random`, outside the ECN codepoint. A packet without bytes is unchanged.
     fn corrupt(&mut self, random: u64);
 }
 
-/// Flips the bit of `bytes` which `random` (uniform over all 64-bit values) selects; does nothing to an empty slice.
+/// Flips the bit of `bytes` selected by `random`, a uniformly distributed number. Does nothing if `bytes` is empty.
 pub fn flip_bit(bytes: &mut [u8], random: u64) {
     let bits = bytes.len() as u128 * 8;
     let bit = (u128::from(random) * bits) >> 64;
@@ -34,7 +35,7 @@ pub fn flip_bit(bytes: &mut [u8], random: u64) {
     }
 }
 
-/// The bytes are the whole packet, headers included.
+/// A whole packet, headers included.
 impl Packet for Vec<u8> {
     fn size_bytes(&self) -> u32 {
         u32::try_from(self.len()).unwrap_or(u32::MAX)
@@ -45,18 +46,18 @@ impl Packet for Vec<u8> {
     }
 }
 
-/// Payload whose headers are counted but not stored, with a tag for the caller.
+/// Payload with a tag. Headers are not stored, but their size is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram<T = ()> {
-    /// The payload; corruption flips one of its bits.
+    /// Payload; corruption flips one of its bits.
     pub bytes: Vec<u8>,
-    /// Bytes of its headers (28 for UDP over IPv4, 48 over IPv6), added to the size on the link.
+    /// Size of the headers, bytes: 28 for UDP over IPv4, 48 over IPv6. Added to the size on the link.
     pub overhead_bytes: u32,
-    /// Flow, see [`Packet::flow`].
+    /// Flow of the packet; see [`Packet::flow`].
     pub flow: u64,
-    /// ECN codepoint, see [`Packet::ecn`].
+    /// ECN codepoint; see [`Packet::ecn`].
     pub ecn: Ecn,
-    /// Tag of the caller, for example the destination; never changed.
+    /// Tag for the caller, for example a destination. The link never changes it.
     pub tag: T,
 }
 

@@ -1,4 +1,4 @@
-//! A policer: a token bucket in front of a link, without a queue.
+//! Policer: a token bucket in front of a link, without a queue.
 
 use std::num::NonZeroU64;
 
@@ -8,13 +8,13 @@ use crate::error::ConfigError;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Rate and bucket of a policer: a packet for which the bucket has tokens passes at once, any other is dropped (the single-rate two-colour
-/// form of RFC 2697 that drops red packets).
+/// Rate and bucket of a policer. A packet passes immediately if the bucket has enough tokens, and is dropped otherwise:
+/// the single-rate two-colour form of RFC 2697, with red packets dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Fill rate of the bucket, bit/s.
     pub rate_bps: u64,
-    /// Capacity of the bucket, bytes; full at the start. A larger packet never passes.
+    /// Capacity of the bucket, bytes. The bucket is full at the start; a packet larger than the capacity never passes.
     pub bucket_bytes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Policer {
     }
 }
 
-/// State of a policer. Tokens are counted in bit·ns/s: a rate of R bit/s adds R tokens per nanosecond.
+/// State of a policer. Tokens are counted in units of bit·ns/s: at R bit/s, the bucket gains R tokens per nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     policer: Policer,
@@ -47,7 +47,7 @@ impl TokenBucket {
         Self { policer, tokens: policer.full(), at: Time::ZERO }
     }
 
-    /// Takes a packet's tokens at `now`; false if there are too few.
+    /// Takes the tokens for a packet at `now`. Returns false, and takes none, if there are too few.
     pub(crate) fn passes(&mut self, now: Time, size_bytes: u32) -> bool {
         let elapsed_ns = now.as_ns().saturating_sub(self.at.as_ns());
         self.at = self.at.max(now);
@@ -68,12 +68,12 @@ mod tests {
 
     #[test]
     fn a_full_bucket_passes_a_burst_and_then_the_rate() {
-        // 8 Mbit/s are 1000 bytes per ms.
+        // 8 Mbit/s is 1000 bytes per ms.
         let mut bucket = TokenBucket::new(Policer { rate_bps: 8_000_000, bucket_bytes: 3_000 });
         let mut passed_at = |ms: u64| bucket.passes(Time::from_ms(ms), 1_000);
         assert_eq!([0, 0, 0, 0].map(&mut passed_at), [true, true, true, false]);
         assert_eq!([1, 1, 2].map(&mut passed_at), [true, false, true]);
-        // Idle time fills the bucket at most to its capacity.
+        // Idle time fills the bucket only up to its capacity.
         assert_eq!([100, 100, 100, 100].map(&mut passed_at), [true, true, true, false]);
     }
 

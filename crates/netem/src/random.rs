@@ -1,17 +1,18 @@
 //! Random numbers of a link.
 //!
-//! They are part of the crate's contract: equal seeds give equal losses, delays, copies and damage in every release and on every platform
-//! (`tests/golden.rs` records the pattern). So nothing here depends on the parts of `rand` that may change: the generator is PCG XSL RR
-//! 128/64 (MCG) as published by O'Neill, seeded by SplitMix64, and a probability is compared with 53 bits of its output.
+//! They are part of the crate's contract: the same seed gives the same losses, delays, copies and damage in every
+//! release and on every platform (`tests/golden.rs` records the patterns). Nothing here may therefore depend on parts
+//! of `rand` that can change. The generator is PCG XSL RR 128/64 (MCG) as published by O'Neill, seeded by SplitMix64.
+//! Probabilities are compared with 53 bits of its output.
 
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-/// Random sequence of one impairment, or of the queue.
+/// Random generator of one impairment, or of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Pcg64Mcg);
 
-/// Purpose of a random sequence. The numbers enter the seed and must never change.
+/// Purpose of a random generator. The numbers enter the seed and must never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Loss = 1,
@@ -30,30 +31,31 @@ impl Random {
         Self(Pcg64Mcg::new((u128::from(high) << 64) | u128::from(low)))
     }
 
-    /// True with probability `probability`: never for 0, always for 1.
+    /// Returns true with probability `probability`: never for 0, always for 1.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
         ((self.0.next_u64() >> 11) as f64 * SCALE) < probability
     }
 
-    /// Uniform over all values of 64 bits.
+    /// Returns a uniformly distributed 64-bit number.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform over `0..=max`, up to a bias below 2⁻⁶⁴ · `max`.
+    /// Returns a number uniformly distributed over `0..=max`, up to a bias below 2⁻⁶⁴ · `max`.
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * (u128::from(max) + 1)) >> 64) as u64
     }
 }
 
-/// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+/// Returns the next number of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+/// OOPSLA 2014).
 fn split_mix_64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mix(*state)
 }
 
-/// SplitMix64's output function: a bijection that spreads every bit of its argument over all of the result.
+/// Output function of SplitMix64: a bijection in which every input bit influences all output bits.
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,4 +1,4 @@
-//! Timed events of a path: outages, recorded rates, rebindings.
+//! Timed events of a path: outages, recorded rates and address changes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use crate::delivery_trace::{DeliveryTrace, TRACE_BIN_DEFAULT};
 /// Direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the calling host to the other one.
+    /// From the calling host to the called one.
     Up,
-    /// From the other host to the calling one.
+    /// From the called host to the calling one.
     Down,
 }
 
@@ -24,20 +24,20 @@ impl Way {
 pub enum PathEvent {
     /// Change of the link in one direction.
     Change(Way, LinkChange),
-    /// New address of the calling host, as after a NAT rebinding.
+    /// Change of the calling host's address, as by a NAT rebinding.
     Rebind,
 }
 
-/// Events in order of time, relative to a start that the caller chooses.
+/// Events of a path in chronological order. Times are relative to a start that the caller chooses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// Events with their times, in order.
+    /// Events other than rates, by time.
     events: VecDeque<(Duration, PathEvent)>,
-    /// Traces of both directions.
+    /// Recorded rates, by [`Way`].
     traces: [Option<Replay>; 2],
 }
 
-/// Recorded rate, repeated for ever.
+/// Replay of a recorded rate, repeated forever.
 #[derive(Clone, Debug, PartialEq)]
 struct Replay {
     trace: DeliveryTrace,
@@ -62,14 +62,14 @@ impl Schedule {
         self
     }
 
-    /// Adds a new address of the calling host at `at`.
+    /// Adds a change of the calling host's address at `at`.
     #[must_use]
     pub fn with_rebind(mut self, at: Duration) -> Self {
         self.add(at, PathEvent::Rebind);
         self
     }
 
-    /// Sets a direction's rate from a trace, averaged over [`TRACE_BIN_DEFAULT`].
+    /// Sets the rate of one direction from a trace, averaged over [`TRACE_BIN_DEFAULT`].
     #[must_use]
     pub fn with_trace(mut self, way: Way, trace: DeliveryTrace) -> Self {
         self.traces[way as usize] = Some(Replay { trace, next_bin: 0 });
@@ -81,20 +81,20 @@ impl Schedule {
         self.events.insert(place, (at, event));
     }
 
-    /// Time of the next event; `None` if there are no more.
+    /// Returns the time of the next event; `None` if there are no more events.
     #[must_use]
     pub fn next_at(&self) -> Option<Duration> {
         let rates = self.traces.iter().flatten().map(Replay::next_at);
         rates.chain(self.events.front().map(|(at, _)| *at)).min()
     }
 
-    /// Next event that is due at `now`.
+    /// Removes and returns the next event, if it is due by `now`.
     pub fn pop(&mut self, now: Duration) -> Option<PathEvent> {
         let next_at = self.next_at().filter(|&at| at <= now)?;
         let replays = Way::BOTH.into_iter().zip(&mut self.traces);
         let mut replays = replays.filter_map(|(way, replay)| Some((way, replay.as_mut()?)));
         if let Some((way, replay)) = replays.find(|(_, replay)| replay.next_at() == next_at) {
-            // After 2.7 years the bins start again.
+            // The number of the bin wraps after 2.7 years.
             let rate_bps = replay.trace.rate_bps(TRACE_BIN_DEFAULT, replay.next_bin.into());
             replay.next_bin = replay.next_bin.wrapping_add(1);
             return Some(PathEvent::Change(way, LinkChange { rate_bps: Some(rate_bps), ..LinkChange::default() }));
@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn a_trace_is_repeated_without_end_and_each_way_has_its_own() {
         let trace = |text: &str| DeliveryTrace::parse(text).unwrap();
-        // Up: two packets in the first half of every 40 ms, and one in the second. Down: one packet every 10 ms.
+        // Up: 2 packets at 1 and 2 ms of every 40, and one at 40 ms, which falls into the next bin. Down: a packet
+        // every 10 ms.
         let mut schedule =
             Schedule::default().with_trace(Way::Up, trace("1\n2\n40\n")).with_trace(Way::Down, trace("10\n"));
         let mut rates = [Vec::new(), Vec::new()];

@@ -2,12 +2,12 @@
 
 use std::ops::AddAssign;
 
-/// Packets, and the bytes they occupy on the link.
+/// Number of packets, with their size on the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Sum of their [`Packet::size_bytes`](crate::Packet::size_bytes).
+    /// Sum of the packets' [`Packet::size_bytes`](crate::Packet::size_bytes).
     pub bytes: u64,
 }
 
@@ -30,28 +30,30 @@ impl AddAssign for Count {
     }
 }
 
-/// Exact counters of one link since its creation. Always `offered + duplicated = delivered + queue_drops + blackout_drops + lost + held`,
-/// where *held* is [`Link::held`](crate::Link::held): queued, being sent or in flight.
+/// Exact counters of a link since its creation. At any time, `offered + duplicated = delivered + queue_drops +
+/// blackout_drops + lost + held`, where *held* is [`Link::held`](crate::Link::held): packets queued, being sent or in
+/// flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets pushed into the link.
     pub offered: Count,
-    /// Packets dropped by the queue, on arrival or later: at its limit, at the link's limit, or early.
+    /// Packets dropped in front of the transmitter: by the policer, at the limit of the queue or link, or early by the
+    /// discipline.
     pub queue_drops: Count,
-    /// Packets among `queue_drops` that RED or CoDel dropped although there was room.
+    /// Packets of `queue_drops` that RED or CoDel dropped although the queue was not full.
     pub early_drops: Count,
     /// Packets marked with CE by RED or CoDel, including packets that had arrived marked.
     pub ce_marked: Count,
-    /// Packets whose last bit left during an outage.
+    /// Packets lost because their last bit was sent during an outage.
     pub blackout_drops: Count,
-    /// Packets sent, then lost by the loss model.
+    /// Packets dropped by the loss model, after they were sent.
     pub lost: Count,
-    /// Copies added by duplication.
+    /// Copies created by duplication.
     pub duplicated: Count,
-    /// Packets held back by the reorder delay, so that later ones could overtake them.
+    /// Packets delayed by the reorder delay, so that later packets could overtake them.
     pub reordered: Count,
-    /// Packets with one bit flipped, arrived or in flight; copies count separately.
+    /// Packets with a flipped bit, whether arrived or in flight. Copies are counted separately.
     pub corrupted: Count,
-    /// Packets returned by [`Link::pop`](crate::Link::pop), copies included.
+    /// Packets returned by [`Link::pop`](crate::Link::pop), including copies.
     pub delivered: Count,
 }

@@ -7,14 +7,14 @@ use dfcp_time::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Transmitter of one packet at a time. Work is counted in bit·ns/s: a rate of R bit/s does R units per nanosecond.
-/// Integers therefore suffice, and nothing drifts, whatever the rate and its changes.
+/// Transmitter of one packet at a time. Work is counted in units of bit·ns/s: at R bit/s, R units are done per
+/// nanosecond. Integers therefore suffice for any rate and rate change, without accumulating errors.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter<P> {
-    /// Rate; `None` sends instantly.
+    /// Rate, bit/s; `None` to send packets instantly.
     rate_bps: Option<NonZeroU64>,
     job: Option<Job<P>>,
-    /// Work that the last nanosecond of the previous packet left for the next one.
+    /// Unused work of the last nanosecond of the previous packet, carried over to the next packet.
     credit: u128,
 }
 
@@ -24,7 +24,7 @@ struct Job<P> {
     /// Time of the last update of `work_left`.
     since: Time,
     work_left: u128,
-    /// Time at which the work will be done; cached, because it is read several times per packet and costs a division.
+    /// Time at which the work will be done. Cached, because it costs a division and is read several times per packet.
     finish: Time,
 }
 
@@ -37,18 +37,18 @@ impl<P> Transmitter<P> {
         self.job.is_none()
     }
 
-    /// True if packets are sent instantly.
+    /// Returns true if packets are sent instantly.
     pub(crate) fn is_infinite(&self) -> bool {
         self.rate_bps.is_none()
     }
 
-    /// Starts a packet after an idle time, without carry-over.
+    /// Starts to send a packet after an idle time, so that no work is carried over.
     pub(crate) fn start(&mut self, now: Time, size_bytes: u32, packet: P) {
         self.credit = 0;
         self.continue_with(now, size_bytes, packet);
     }
 
-    /// Starts a packet at the instant at which the previous one finished.
+    /// Starts to send a packet at the instant at which the previous one finished.
     pub(crate) fn continue_with(&mut self, now: Time, size_bytes: u32, packet: P) {
         let work = u128::from(size_bytes) * 8 * NS_PER_S;
         let work_left = work.saturating_sub(self.credit);
@@ -57,17 +57,17 @@ impl<P> Transmitter<P> {
         self.job = Some(Job { packet, since: now, work_left, finish });
     }
 
-    /// Time at which the current packet will have left.
+    /// Returns the time at which the last bit of the current packet is sent; `None` while idle.
     pub(crate) fn finish_time(&self) -> Option<Time> {
         self.job.as_ref().map(|job| job.finish)
     }
 
-    /// Transmission time of the current packet, from its start or the latest change of the rate.
+    /// Returns the duration of the current transmission, counted from its start or the latest change of rate.
     pub(crate) fn job_duration(&self) -> Duration {
         self.job.as_ref().map_or(Duration::ZERO, |job| job.finish - job.since)
     }
 
-    /// Removes the packet at its [`finish_time`](Self::finish_time), if that is not after `now`; returns both.
+    /// Removes the current packet if it is sent by `now`; returns it with the time at which it was sent.
     pub(crate) fn finish(&mut self, now: Time) -> Option<(Time, P)> {
         let job = self.job.take_if(|job| job.finish <= now)?;
         let done = self.work_done(job.since, job.finish);
@@ -75,7 +75,7 @@ impl<P> Transmitter<P> {
         Some((job.finish, job.packet))
     }
 
-    /// Changes the rate from `now` on; work already done on the current packet counts.
+    /// Changes the rate from `now` on. Work already done on the current packet counts.
     pub(crate) fn set_rate(&mut self, now: Time, rate_bps: Option<NonZeroU64>) {
         let job = self.job.take().map(|mut job| {
             job.work_left = job.work_left.saturating_sub(self.work_done(job.since, now));
@@ -94,7 +94,7 @@ impl<P> Transmitter<P> {
         let Some(rate_bps) = self.rate_bps else { return 0 };
         match u64::try_from(work) {
             Ok(work) => work.div_ceil(rate_bps.get()),
-            // Packets of gigabytes overflow the fast path.
+            // Packets of gigabytes exceed 64 bits.
             Err(_) => u64::try_from(work.div_ceil(u128::from(rate_bps.get()))).unwrap_or(u64::MAX),
         }
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn thirds_of_a_nanosecond_are_not_lost() {
-        // 1 byte at 3 Gbit/s takes 8/3 ns: three packets leave after 8/3, 16/3 and 24/3 ns, rounded up.
+        // One byte at 3 Gbit/s takes 8/3 ns. Three packets leave after 8/3, 16/3 and 24/3 ns, rounded up.
         let mut transmitter = at(3_000_000_000);
         transmitter.start(Time::ZERO, 1, ());
         let mut finishes = Vec::new();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn many_packets_may_share_a_nanosecond() {
-        // 10^11 bit/s send 12.5 bytes in a nanosecond.
+        // At 10¹¹ bit/s, 12.5 bytes are sent per nanosecond.
         let mut transmitter = at(100_000_000_000);
         transmitter.start(Time::ZERO, 1, ());
         let mut last = Time::ZERO;
@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_new_rate_applies_to_the_rest_of_the_packet() {
-        // 1000 bytes at 8 Mbit/s take 1 ms. Half way the rate falls to a quarter: 2 ms for the other half.
+        // 1000 bytes at 8 Mbit/s take 1 ms. After half of it, the rate falls to a quarter, so the other half takes 2
+        // ms.
         let mut transmitter = at(8_000_000);
         transmitter.start(Time::ZERO, 1000, ());
         transmitter.set_rate(Time::from_us(500), NonZeroU64::new(2_000_000));

@@ -1,4 +1,5 @@
-//! Tests: links with queue disciplines obey the rules of all links, and their seeds are part of the contract.
+//! Tests of links with queue disciplines: they obey the rules of all links, and their seeds are part of the crate's
+//! contract.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +11,16 @@ use dfcp_netem::{
 use dfcp_time::Time;
 use proptest::prelude::*;
 
-/// Time, flow, size in bytes.
+/// A packet offered to a link: time, flow, size in bytes.
 type Offer = (Time, u64, u32);
 
-/// Datagram with its number as the tag.
+/// Returns a datagram with its number as tag.
 fn datagram(number: usize, flow: u64, size_bytes: u32) -> Datagram<usize> {
     Datagram { bytes: Vec::new(), overhead_bytes: size_bytes, flow, tag: number, ..Datagram::default() }
 }
 
-/// Disciplines small enough to fill, drop early and change their hash within a short test.
+/// Returns disciplines with parameters so small that a short test fills the queue, causes early drops and changes hash
+/// functions.
 fn disciplines() -> Vec<Discipline> {
     let red = Red { min_threshold: 2, max_threshold: 6, weight: 0.2, ..Red::default() };
     let in_bytes = Red { unit: RedUnit::Bytes, min_threshold: 2_000, max_threshold: 6_000, ..red };
@@ -49,10 +51,10 @@ fn sum(parts: &[Count]) -> (u64, u64) {
     (parts.iter().map(|part| part.packets).sum(), parts.iter().map(|part| part.bytes).sum())
 }
 
-/// Arrivals with their time, number and flow, and the counters.
+/// Arrivals (time, number, flow), and the counters at the end.
 type Trace = (Vec<(Time, usize, u64)>, LinkStats);
 
-/// Pushes the offers and pops due packets; checks conservation at every step.
+/// Pushes all offers and pops packets when due. Checks conservation of packets at every step.
 fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCaseError> {
     let mut link: Link<Datagram<usize>> =
         Link::new(config.clone(), seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -129,9 +131,9 @@ proptest! {
     }
 }
 
-/// 8 Mbit/s: 1 µs per byte. Quantum 500. At 0 come #0 (flow 0, 1000 B), sent at once, then #1 and #2 (flow 0, 400 B each), #3
-/// (flow 1, 300 B), #4 (flow 1, 300 B). Flow 0's first visit gives it 500: #1, and 100 are left; flow 1's gives it 500: #3;
-/// flow 0 has 600: #2; flow 1 has 700: #4.
+/// 8 Mbit/s is 1 µs per byte; quantum 500. At 0 arrive #0 (flow 0, 1000 B), sent immediately, then #1 and #2 (flow 0,
+/// 400 B each), #3 and #4 (flow 1, 300 B each). Flow 0's first visit gives it 500: it sends #1 and keeps 100. Flow 1
+/// has 500: it sends #3 and keeps 200. Flow 0 has 600 and sends #2; flow 1 has 700 and sends #4.
 #[test]
 fn a_round_robin_schedule_worked_out_by_hand() {
     let drr = Discipline::Drr(Drr { quantum_bytes: 500, weights: Vec::new() });
@@ -147,7 +149,7 @@ fn a_round_robin_schedule_worked_out_by_hand() {
     }
 }
 
-/// CoDel's drops at dequeue count as early drops, and their packets are no longer held.
+/// Drops by CoDel at dequeue count as early drops, and the dropped packets are no longer held.
 #[test]
 fn drops_on_the_way_out_are_counted() {
     let config =
@@ -157,7 +159,7 @@ fn drops_on_the_way_out_are_counted() {
         link.push(Time::ZERO, datagram(number, 0, 1000));
     }
     assert_eq!(link.stats().queue_drops, Count::default());
-    // One packet leaves per millisecond. The sojourn time reaches 5 ms at 5 ms; then the control law drops at 105, 205
+    // One packet is sent per millisecond. The sojourn time reaches 5 ms at 5 ms; the control law then drops at 105, 205
     // and 276 ms.
     link.advance(Time::from_ms(300));
     assert_eq!(link.stats().early_drops, Count { packets: 3, bytes: 3000 });
@@ -179,7 +181,7 @@ fn a_link_without_a_queue_still_sends() {
     }
 }
 
-/// The rate changes while packets are queued; without a rate, all leave.
+/// The rate changes while packets are queued. Without a rate, all queued packets leave immediately.
 #[test]
 fn the_rate_may_change() {
     for discipline in disciplines() {
@@ -205,7 +207,7 @@ fn nonsense_is_refused() {
     assert_eq!(error.to_string(), "SFQ's number of buckets is 0, but must be 1 to 65536");
 }
 
-/// Flows of the arriving packets, in order, when 8 flows offer three times the rate of 8 Mbit/s.
+/// Returns the flows of the arriving packets, in order. 8 flows offer three times the rate of 8 Mbit/s.
 fn pattern(discipline: Discipline, seed: u64) -> Result<String, ConfigError> {
     let config =
         LinkConfig::default().with_rate_bps(8_000_000).with_queue(QueueLimit::packets(12)).with_discipline(discipline);
@@ -217,7 +219,7 @@ fn pattern(discipline: Discipline, seed: u64) -> Result<String, ConfigError> {
     Ok(std::iter::from_fn(|| link.pop(Time::MAX)).map(|packet| packet.flow.to_string()).collect())
 }
 
-/// Golden values, as in `golden.rs`: these must not change.
+/// Golden values, as in `golden.rs`, which must not change.
 #[test]
 fn seeds_keep_their_meaning() {
     let us = Duration::from_micros;

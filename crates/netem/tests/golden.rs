@@ -1,20 +1,20 @@
-//! The random events of a seed are part of the contract: experiments and failures are reported by their seed, so these
-//! patterns must not change. If one does, the generator or the order of its use has changed: put it back.
+//! Golden patterns of random events. A seed's events are part of the crate's contract, because experiments and failures
+//! are reported with their seed. If a pattern changes, the generator or the order of its use has changed: restore it.
 
 use std::time::Duration;
 
 use dfcp_netem::{ConfigError, Link, LinkConfig, Loss};
 use dfcp_time::Time;
 
-/// Fates of 64 packets, pushed 1 ms apart over 1 ms of delay: `1` arrived, `L` late, `x` damaged, `.` lost; a packet and its copy in
-/// brackets.
+/// Returns the fates of 64 packets, pushed 1 ms apart over a delay of 1 ms. `1` is an intact, `L` a late and `x` a
+/// damaged packet, `.` a lost one; a packet and its copy are in brackets.
 fn pattern(config: LinkConfig, seed: u64) -> Result<String, ConfigError> {
     let mut link: Link<Vec<u8>> = Link::new(config.with_delay(Duration::from_millis(1)), seed)?;
     let mut fates = vec![String::new(); 64];
     for step in 0..80u8 {
         let now = Time::from_ms(u64::from(step));
         while let Some(packet) = link.pop(now) {
-            // Four copies of the number: after one flipped bit, the majority is still correct.
+            // The packet contains its number four times, so that the majority is correct after one flipped bit.
             let number = (packet[0] & packet[1]) | (packet[1] & packet[2]) | (packet[2] & packet[0]);
             let damaged = packet != vec![number; 4];
             let late = step > number + 1;

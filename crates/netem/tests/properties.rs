@@ -6,7 +6,7 @@ use dfcp_netem::{Count, Link, LinkConfig, LinkStats, Loss, QueueLimit};
 use dfcp_time::Time;
 use proptest::prelude::*;
 
-/// Time of the push, and size.
+/// A packet offered to a link: time and size in bytes.
 type Offer = (Time, usize);
 
 fn numbered(number: usize, size_bytes: usize) -> Vec<u8> {
@@ -80,10 +80,10 @@ fn went(stats: &LinkStats, held: Count) -> (u64, u64) {
     sum(&[stats.delivered, stats.queue_drops, stats.blackout_drops, stats.lost, held])
 }
 
-/// Everything that happened: arrivals with their times, and the counters.
+/// Arrivals with their times, and the counters at the end.
 type Trace = (Vec<(Time, Vec<u8>)>, LinkStats);
 
-/// Pushes the offers, pops due packets, and checks the invariants after every call.
+/// Pushes all offers and pops packets when due. Checks the invariants after every call.
 fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCaseError> {
     let mut link = Link::new(config.clone(), seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let mut arrived = Vec::new();
@@ -110,8 +110,8 @@ fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCa
     Ok((arrived, link.stats()))
 }
 
-/// Reference arrival of each offer at a link without impairments: `None` if the queue is full. Every busy period is computed from its start
-/// with the total of its bits, so no error can accumulate.
+/// Returns the exact arrival of each offer at a link without impairments; `None` if the queue is full. Departures are
+/// computed from the start of each busy period and its total number of bits, so that errors cannot accumulate.
 fn reference(rate_bps: u64, delay: Duration, queue_packets: usize, offers: &[Offer]) -> Vec<Option<Time>> {
     let mut departures: Vec<u64> = Vec::new();
     let (mut busy_since, mut busy_bits) = (0u64, 0u128);
@@ -185,7 +185,8 @@ proptest! {
 
     #[test]
     fn when_the_link_is_asked_does_not_matter(config in config(), seed: u64, offers in offers()) {
-        // Popping only at the end gives the same packets in the same order, unless the limit on all bytes made room depend on earlier pops.
+        // Popping only at the end gives the same packets in the same order. The limit of all bytes is disabled here,
+        // because room under this limit depends on earlier pops.
         let config = LinkConfig { held_bytes_max: u64::MAX, ..config };
         let (arrived, stats) = run(&config, seed, &offers)?;
         let mut link = Link::new(config, seed).unwrap();

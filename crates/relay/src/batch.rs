@@ -11,7 +11,7 @@ use super::clients::Client;
 use super::socket::{Route, Socket};
 use super::stats::Datagrams;
 
-/// Origin of a datagram on a link, needed for forwarding.
+/// Client of a datagram on a link, needed to forward the datagram.
 #[derive(Clone, Debug)]
 pub(super) struct Tag {
     pub(super) client: Arc<Client>,
@@ -37,7 +37,7 @@ impl Way<'_> {
         }
     }
 
-    /// True if the datagram arrived at a port that the client had before a rebinding.
+    /// Returns true if the datagram arrived at a port that the client used before a rebinding.
     fn is_lost(&self, tag: &Tag) -> bool {
         matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
     }
@@ -51,8 +51,8 @@ impl Way<'_> {
     }
 }
 
-/// Consecutive datagrams of one client with equal mark and length, sent by one system call; only the last may be shorter. Empty between
-/// calls; kept for its memory.
+/// Consecutive datagrams of one client with equal ECN mark and length, sent by one system call; only the last datagram
+/// may be shorter. Empty between calls; kept for its allocation.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     head: Option<Head>,
@@ -70,7 +70,7 @@ struct Head {
 }
 
 impl Batch {
-    /// Sends everything that has left `link`; returns the datagrams that the kernel refused.
+    /// Sends all packets that have left `link`. Returns the datagrams that the kernel refused.
     pub(super) fn send_due(&mut self, link: &mut Link<Packet>, now: Time, way: &Way<'_>) -> Datagrams {
         let mut refused = Datagrams::default();
         while let Some(packet) = link.pop(now) {
@@ -93,7 +93,7 @@ impl Batch {
         refused
     }
 
-    /// True if `packet` can extend the current batch.
+    /// Returns true if `packet` can extend the current batch.
     fn takes(&self, packet: &Packet) -> bool {
         let Some(head) = &self.head else { return false };
         let length = packet.bytes.len();

@@ -12,15 +12,15 @@ use dfcp_time::Time;
 use super::limits::{CLIENT_CHECK_INTERVAL, CLIENT_IDLE_MAX, CLIENTS_MAX};
 use super::socket::{Local, Socket};
 
-/// Client address with its own socket towards the target, for the replies. Datagrams in flight hold a reference, so that forgetting a
-/// client does not misdirect them.
+/// A client address with its own socket towards the target, which receives the replies. Datagrams in flight hold a
+/// reference to the client, so they are not misdirected after the client was removed.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// Relay address that the client sent to, and that replies must come from.
+    /// Relay address to which the client sent, which must be the source of replies.
     pub(super) reply_from: Option<IpAddr>,
     pub(super) socket: Socket,
-    /// True after a rebinding: replies to this port are lost.
+    /// True after a rebinding: replies to this socket's port are lost.
     is_forgotten: AtomicBool,
 }
 
@@ -41,11 +41,11 @@ struct Entry {
 pub(super) struct Clients {
     entries: BTreeMap<SocketAddr, Entry>,
     target: SocketAddr,
-    /// Clients with an old port. Their sockets stay open for a while: a NAT silently drops packets to an old port, but a closed socket
-    /// would be answered by ICMP.
+    /// Clients with their sockets from before a rebinding. These sockets stay open for a while: a NAT silently drops
+    /// packets to an old port, but a closed socket would cause ICMP errors.
     forgotten: Vec<Arc<Client>>,
     next_check: Time,
-    /// Clients admitted so far.
+    /// Number of clients admitted so far.
     pub(super) admitted: u64,
 }
 
@@ -64,8 +64,9 @@ impl Clients {
         self.entries.len()
     }
 
-    /// Client with this address, admitted if new; `None` if the table is full or the client cannot be answered. In a full table, the
-    /// address with most clients loses the longest silent one to an address with two fewer.
+    /// Returns the client with this address, and admits a new one. Returns `None` if the table is full or the client
+    /// cannot be answered. In a full table, a newcomer displaces the longest silent client of the address prefix with
+    /// the most clients, provided that prefix has at least two more clients than the newcomer's prefix.
     ///
     /// # Errors
     /// Fails if no socket can be opened.
@@ -79,7 +80,7 @@ impl Clients {
             entry.last_seen = entry.last_seen.max(now);
             return Ok(Some(Arc::clone(&entry.client)));
         }
-        // Source port 0 means no answer (RFC 768).
+        // Source port 0 means that no answer is possible (RFC 768).
         if addr.port() == 0 {
             return Ok(None);
         }
@@ -99,7 +100,8 @@ impl Clients {
         Ok(Arc::new(Client { addr, reply_from, socket, is_forgotten: AtomicBool::new(false) }))
     }
 
-    /// Gives every client a new port towards the target. Datagrams already on their way to the target still use the old one.
+    /// Gives every client a new port towards the target. Datagrams already on their way to the target still use the old
+    /// port.
     pub(super) fn rebind(&mut self, now: Time) {
         self.forgotten.clear();
         self.next_check = now + CLIENT_CHECK_INTERVAL;
@@ -113,7 +115,7 @@ impl Clients {
                     }
                 }
                 Err(error) => {
-                    // The client starts again with its next datagram.
+                    // The client is admitted again with its next datagram.
                     tracing::debug!(%error, addr = %old.addr, "no other socket for a client");
                     self.entries.remove(&old.addr);
                 }
@@ -122,7 +124,7 @@ impl Clients {
         }
     }
 
-    /// Client to displace for `newcomer`.
+    /// Returns the client that `newcomer` displaces, if any.
     fn victim(&self, newcomer: SocketAddr) -> Option<SocketAddr> {
         let mut held = BTreeMap::<AddressPrefix, usize>::new();
         for addr in self.entries.keys() {
@@ -134,7 +136,7 @@ impl Clients {
         of_most.min_by_key(|(_, entry)| entry.last_seen).map(|(addr, _)| *addr)
     }
 
-    /// All clients, with the time of their last datagram in either direction.
+    /// Returns all clients, each with the time of its last datagram in either direction.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<Client>, &mut Time)> {
         self.entries.values_mut().map(|entry| (&entry.client, &mut entry.last_seen))
     }
@@ -143,7 +145,7 @@ impl Clients {
         self.entries.values().map(|entry| &*entry.client)
     }
 
-    /// Removes clients that have been silent for too long.
+    /// Removes clients that were silent for [`CLIENT_IDLE_MAX`], and closes sockets from before a rebinding.
     pub(super) fn expire(&mut self, now: Time) {
         if now < self.next_check {
             return;
@@ -173,7 +175,7 @@ mod tests {
             assert!(clients.of(addr(port), None, Time::ZERO).unwrap().is_some());
         }
         assert!(clients.of(addr(CLIENTS_MAX), None, Time::ZERO).unwrap().is_none());
-        // Number 7 sends again later, and alone stays.
+        // Client 7 sends again later, and is the only one that stays.
         assert!(clients.of(addr(7), None, Time::from_s(10)).unwrap().is_some());
         clients.expire(Time::ZERO + CLIENT_IDLE_MAX);
         assert_eq!(clients.iter().map(|client| client.addr).collect::<Vec<_>>(), [addr(7)]);
@@ -192,7 +194,8 @@ mod tests {
         for host in 1..=20 {
             assert!(clients.of(honest(host), None, Time::from_s(1)).unwrap().is_some(), "{host}");
         }
-        // The longest silent ones are gone, and return only in place of their own.
+        // The longest silent clients of that address are gone. They can return only in place of other clients of that
+        // address.
         assert!(clients.of(stranger(3), None, Time::from_s(2)).unwrap().is_none());
         let left: Vec<_> = clients.iter().map(|client| client.addr).collect();
         assert!((1..=20).all(|host| left.contains(&honest(host))));

@@ -1,4 +1,4 @@
-//! Task of the relay: sockets → links → sockets.
+//! Engine of the relay: moves datagrams from sockets into links, and from links to sockets.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +19,7 @@ use super::limits::{BATCHES_PER_TURN, TIMESTAMP_AGE_MAX};
 use super::socket::{ReceiveBuffer, Socket};
 use super::stats::{Datagrams, DirectionStats, RelayStats};
 
-/// One direction: its link, and the datagrams that left it but could not be sent.
+/// One direction of the relay: its link, and the datagrams that left the link but could not be sent.
 #[derive(Debug)]
 struct Direction {
     link: Link<Packet>,
@@ -56,12 +56,12 @@ impl Clock {
 
     fn instant(self, time: Time) -> Instant {
         let since_start = time.since(Time::ZERO);
-        // The end of time is centuries away: any later wake-up will do.
+        // The time is centuries away, so any later wake-up suffices.
         self.start.checked_add(since_start).unwrap_or_else(|| self.start + Duration::from_secs(86_400))
     }
 
-    /// Arrival time of a datagram at this machine, by the kernel's timestamp, so that the wait in the socket buffer counts as part of the
-    /// link's delay.
+    /// Returns a datagram's arrival time at this machine, from the kernel's timestamp. So the wait in the socket buffer
+    /// counts as part of the link's delay.
     fn arrival(self, meta: &RecvMeta) -> Time {
         let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let age = wall_clock.zip(meta.timestamp).and_then(|(now, received)| now.checked_sub(received));
@@ -69,7 +69,7 @@ impl Clock {
     }
 }
 
-/// Length of the IP and UDP headers of a datagram exchanged with `addr`.
+/// Returns the length of the IP and UDP headers of a datagram exchanged with `addr`, bytes.
 fn overhead_bytes(addr: SocketAddr) -> u32 {
     let is_ipv4 = match addr.ip() {
         IpAddr::V4(_) => true,
@@ -78,7 +78,7 @@ fn overhead_bytes(addr: SocketAddr) -> u32 {
     if is_ipv4 { 28 } else { 48 }
 }
 
-/// State of the relay.
+/// State of the relay's task.
 #[derive(Debug)]
 pub(super) struct Engine {
     listener: Socket,
@@ -89,7 +89,7 @@ pub(super) struct Engine {
     clock: Clock,
     clients: Clients,
     schedule: Schedule,
-    /// Arrival time of the first datagram, at which the schedule starts.
+    /// Arrival time of the first client datagram, at which the schedule starts.
     first_at: Option<Time>,
     receive_buffer: ReceiveBuffer,
     batch: Batch,
@@ -136,13 +136,13 @@ impl Engine {
             self.release(now);
             self.clients.expire(now);
             self.publish();
-            // Under load there is always work; let other tasks run.
+            // Under load there is always work, so let other tasks run.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Returns when a socket is readable or a packet is due. Tokio's timer rounds up to milliseconds, so at high rates datagrams leave in
-    /// bursts.
+    /// Waits until a socket is readable or a packet is due. Tokio's timer rounds up to milliseconds, so at high rates
+    /// datagrams leave in bursts.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>) {
         let links = [&self.forward.link, &self.backward.link];
         let next_event = self.first_at.zip(self.schedule.next_at()).map(|(first_at, at)| first_at + at);
@@ -161,7 +161,7 @@ impl Engine {
         .await;
     }
 
-    /// Applies due events to the path.
+    /// Applies due events of the schedule to the path.
     fn follow_schedule(&mut self, now: Time) {
         let Some(first_at) = self.first_at else { return };
         while let Some(event) = self.schedule.pop(now - first_at) {
@@ -207,7 +207,8 @@ impl Engine {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
-                        // Other clients are unaffected; this one is removed at the next check, and may start again with a new socket.
+                        // Other clients are unaffected. This client is removed at the next check, and may be admitted
+                        // again with a new socket.
                         tracing::debug!(%error, addr = %client.addr, "cannot receive for a client");
                         *last_seen = Time::ZERO;
                         break;
@@ -226,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Sends packets that have left their link.
+    /// Sends packets that have left their links.
     fn release(&mut self, now: Time) {
         let Self { forward, backward, batch, .. } = self;
         forward.not_sent += batch.send_due(&mut forward.link, now, &Way::ToTarget(self.target));

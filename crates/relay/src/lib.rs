@@ -1,7 +1,7 @@
 //! UDP relay over an emulated path, in both directions.
 //!
-//! Clients send to the relay's address; each has its own socket towards the target, which receives the replies (as through a NAT). Each
-//! direction is one [`Link`] shared by all clients, a common bottleneck.
+//! Clients send to the relay's address. Each client has its own socket towards the target, which receives the replies
+//! (like behind a NAT). Each direction is one [`Link`] shared by all clients, a common bottleneck.
 
 #![forbid(unsafe_code)]
 
@@ -29,29 +29,29 @@ use socket::{Local, Socket};
 /// Configuration of a relay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelayConfig {
-    /// Listening address for clients; with port 0 the system chooses.
+    /// Listening address for clients; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Target of the clients' datagrams.
+    /// Target to which clients' datagrams are relayed.
     pub to: SocketAddr,
     /// Link from the clients to the target.
     pub forward: LinkConfig,
     /// Link from the target to the clients.
     pub backward: LinkConfig,
-    /// Events on the path, from the first client datagram on.
+    /// Events on the path; their times count from the first client datagram.
     pub schedule: Schedule,
-    /// Seed of all random events; the two directions draw differently.
+    /// Seed of all random events; each direction has its own random sequence.
     pub seed: u64,
 }
 
 impl RelayConfig {
-    /// Configuration with equal links in both directions.
+    /// Returns a configuration with equal links in both directions and an empty schedule.
     #[must_use]
     pub fn symmetric(listen: SocketAddr, to: SocketAddr, link: LinkConfig, seed: u64) -> Self {
         Self { listen, to, forward: link.clone(), backward: link, schedule: Schedule::default(), seed }
     }
 }
 
-/// Running relay. Dropping it stops it.
+/// A running relay. Dropping it stops the relay.
 #[derive(Debug)]
 pub struct Relay {
     local_addr: SocketAddr,
@@ -60,10 +60,11 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Binds and starts relaying on the current tokio runtime.
+    /// Binds the listening socket, and starts relaying on the current tokio runtime.
     ///
     /// # Errors
-    /// Fails if the address cannot be bound, or with [`io::ErrorKind::InvalidInput`] if a link's configuration is invalid.
+    /// Fails if the address cannot be bound, or with [`io::ErrorKind::InvalidInput`] if a link's configuration is
+    /// invalid.
     pub async fn start(config: RelayConfig) -> io::Result<Self> {
         let link = |link: LinkConfig, seed| {
             let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));
@@ -79,30 +80,31 @@ impl Relay {
             ..RelayStats::default()
         }));
         let engine = Engine::new(listener, config.to, (links, config.schedule), Arc::clone(&shared));
-        // A relay polls every client's socket in each round, which exceeds tokio's cooperative budget of 128; it yields by itself.
+        // A relay polls every client's socket in each round, which exceeds tokio's cooperative budget of 128
+        // operations. Its task yields by itself.
         let task = tokio::spawn(tokio::task::unconstrained(engine.run()));
         Ok(Self { local_addr, shared, task })
     }
 
-    /// Listening address for clients.
+    /// Returns the listening address for clients.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Counters, as of the relay's last activity.
+    /// Returns the counters, as of the relay's last activity.
     #[must_use]
     pub fn stats(&self) -> RelayStats {
         self.counters().stats()
     }
 
-    /// Shared counters, which may outlive the relay.
+    /// Returns the shared counters, which may outlive the relay.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters(Arc::clone(&self.shared))
     }
 
-    /// Waits until the relay fails, which happens only when its listening socket does.
+    /// Waits until the relay fails, which happens only when its listening socket fails.
     pub async fn failed(&mut self) -> io::Error {
         (&mut self.task).await.unwrap_or_else(io::Error::other)
     }
@@ -114,12 +116,12 @@ impl Drop for Relay {
     }
 }
 
-/// Counters of a relay. Cheap to clone.
+/// Handle on the counters of a relay. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Counters(Arc<Mutex<RelayStats>>);
 
 impl Counters {
-    /// Counters, as of the relay's last activity.
+    /// Returns the counters, as of the relay's last activity.
     #[must_use]
     pub fn stats(&self) -> RelayStats {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! UDP socket with many datagrams per system call (`recvmmsg`, GRO and GSO where available).
+//! UDP sockets with many datagrams per system call (`recvmmsg`, GRO and GSO where available).
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -12,14 +12,14 @@ use tokio::net::UdpSocket;
 use super::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use super::told::is_of_the_past;
 
-/// Socket with its offload capabilities.
+/// A UDP socket with its offload capabilities.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
 }
 
-/// Buffer of one batch, shared by all sockets of a relay.
+/// Buffer for one batch of received messages, shared by all sockets of a relay.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl ReceiveBuffer {
         Self { bytes: vec![0; BATCH_SIZE * RECEIVE_BYTES_MAX], metas: [RecvMeta::default(); BATCH_SIZE], filled: 0 }
     }
 
-    /// Datagrams of the last [`Socket::receive`], each with its message's metadata.
+    /// Returns the datagrams of the last [`Socket::receive`], each with the metadata of its message.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (&RecvMeta, &[u8])> {
         let messages = self.metas[..self.filled].iter().zip(self.bytes.chunks_exact(RECEIVE_BYTES_MAX));
         messages.flat_map(|(meta, buffer)| {
@@ -55,12 +55,13 @@ pub(super) struct Route {
 /// Local addresses on which a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Any local address; answers must use the same one.
+    /// Any local address. Replies must leave from the destination address of the client's datagram.
     Any,
     One,
 }
 
-/// Omits the destination address from the ancillary data: with GRO, its buffer lacks room for both address and ECN mark.
+/// Omits the destination address from the ancillary data of received messages. With GRO, its buffer lacks room for both
+/// address and ECN mark.
 fn leave_addresses_out(socket: &Socket2, addr: SocketAddr) {
     #[cfg(target_os = "linux")]
     {
@@ -81,7 +82,7 @@ impl Socket {
     /// Binds a socket with large buffers for one or all local addresses. Requires a tokio runtime.
     pub(super) fn bind(addr: SocketAddr, to: Local) -> io::Result<Self> {
         let socket = Socket2::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
-        // The kernel grants what its limits allow; `buffer_bytes` reports it, and less is no error.
+        // The kernel grants what its limits allow. `buffer_bytes` reports the granted sizes; smaller ones are no error.
         if let Err(error) = socket
             .set_recv_buffer_size(SOCKET_BUFFER_BYTES)
             .and_then(|()| socket.set_send_buffer_size(SOCKET_BUFFER_BYTES))
@@ -101,18 +102,18 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Granted receive and send buffers, bytes.
+    /// Returns the granted sizes of the receive and send buffers, bytes.
     pub(super) fn buffer_bytes(&self) -> io::Result<(usize, usize)> {
         let socket = SockRef::from(&self.io);
         Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
     }
 
-    /// True if the socket is readable; otherwise registers the task's waker.
+    /// Returns true if the socket is readable; otherwise registers the task's waker.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> bool {
         matches!(self.io.poll_recv_ready(context), Poll::Ready(_))
     }
 
-    /// Fills `buffer` with waiting datagrams; `false` if there are none.
+    /// Fills `buffer` with waiting datagrams. Returns false if there are none.
     pub(super) fn receive(&self, buffer: &mut ReceiveBuffer) -> io::Result<bool> {
         let ReceiveBuffer { bytes, metas, filled } = buffer;
         *filled = 0;
@@ -133,13 +134,13 @@ impl Socket {
         }
     }
 
-    /// Maximum number of datagrams of `segment_bytes` per send.
+    /// Returns the maximum number of datagrams of `segment_bytes` bytes per send.
     pub(super) fn segments_max(&self, segment_bytes: usize) -> usize {
         (SEND_BYTES_MAX / segment_bytes.max(1)).min(self.state.max_gso_segments()).max(1)
     }
 
-    /// Sends `bytes` as datagrams of `segment_bytes`, the last one possibly shorter; returns number and total size of those that the kernel
-    /// refused.
+    /// Sends `bytes` as datagrams of `segment_bytes` bytes; the last one may be shorter. Returns number and total bytes
+    /// of the datagrams that the kernel refused.
     pub(super) fn send(&self, route: Route, bytes: &[u8], segment_bytes: usize) -> (u64, u64) {
         let several = bytes.len() > segment_bytes;
         if self.send_once(route, bytes, several.then_some(segment_bytes)).is_ok() {
@@ -156,8 +157,8 @@ impl Socket {
     fn send_once(&self, route: Route, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
         let Route { destination, source: src_ip, ecn } = route;
         let transmit = Transmit { destination, ecn, contents, segment_size, src_ip };
-        // Bypass tokio's readiness, which is unknown until the first event: a datagram that exceeds the kernel's buffer now is dropped, as
-        // at any full interface queue.
+        // Bypass tokio's readiness, which is unknown until the first event. A datagram that exceeds the kernel's buffer
+        // now is dropped, like at any full interface queue.
         let sent = self.state.try_send((&self.io).into(), &transmit);
         if let Err(error) = &sent {
             tracing::trace!(%error, %destination, bytes = contents.len(), "not sent");

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Datagrams {
     /// Number of datagrams.
     pub packets: u64,
-    /// Bytes as a link's rate counts them.
+    /// Bytes of the IP packets, as a link's rate counts them.
     pub bytes: u64,
 }
 
@@ -27,7 +27,8 @@ impl From<Count> for Datagrams {
     }
 }
 
-/// Counters of one direction. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops + on_the_way`.
+/// Counters of one direction. `received + duplicated = forwarded + not_sent + lost + queue_drops + blackout_drops +
+/// on_the_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionStats {
     /// Datagrams received from the socket.
@@ -46,7 +47,7 @@ pub struct DirectionStats {
     pub corrupted: Datagrams,
     /// Copies added by duplication.
     pub duplicated: Datagrams,
-    /// Datagrams held back so that others overtook them.
+    /// Datagrams held back so that later ones overtook them.
     pub reordered: Datagrams,
     /// Datagrams refused by the kernel on sending: too long, no route, no buffer.
     pub not_sent: Datagrams,
@@ -55,7 +56,8 @@ pub struct DirectionStats {
 }
 
 impl DirectionStats {
-    /// Counters from those of a link, its held packets, and the datagrams that could not be sent.
+    /// Makes the counters of a direction from its link's counters, held packets, and the datagrams that could not be
+    /// sent.
     #[must_use]
     pub fn new(link: LinkStats, held: Count, not_sent: Datagrams) -> Self {
         Self {
@@ -77,7 +79,7 @@ impl DirectionStats {
     }
 }
 
-/// Counters of both directions, and of datagrams that never reached a link.
+/// Counters of both directions, and of datagrams that reached no link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RelayStats {
     /// Direction from the clients to the target.
@@ -88,9 +90,9 @@ pub struct RelayStats {
     pub clients: u64,
     /// Number of clients since the start.
     pub clients_total: u64,
-    /// Datagrams dropped because the client table was full.
+    /// Datagrams of new clients dropped because the client table was full.
     pub refused_packets: u64,
-    /// Datagrams dropped because they reached a client's socket from another source than the target.
+    /// Datagrams dropped at a client's socket because they did not come from the target.
     pub stray_packets: u64,
     /// Receive buffer granted to the listening socket, bytes.
     pub receive_buffer_bytes: u64,

@@ -1,4 +1,4 @@
-//! Tests on loopback sockets. Timeouts only end a failing test; no assertion depends on durations.
+//! Tests on loopback sockets. Timeouts only end failing tests; no assertion depends on durations.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::*;
 
 /// Timeout of a failing test.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Datagrams in flight: few enough for any socket buffer.
+/// Datagrams in flight at a time: few enough for any socket buffer.
 const WINDOW: usize = 16;
 const MS: Duration = Duration::from_millis(1);
 
@@ -19,7 +19,7 @@ fn localhost() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// Relay between a client and a server.
+/// A relay between a client and a server.
 struct Path {
     relay: Relay,
     client: UdpSocket,
@@ -36,7 +36,7 @@ impl Path {
         Self { client: connect(&relay).await, relay, server }
     }
 
-    /// Counters once `done` holds.
+    /// Waits until `done` holds for the counters, and returns them.
     async fn stats_when(&self, done: impl Fn(&RelayStats) -> bool) -> RelayStats {
         timeout(PATIENCE, async {
             loop {
@@ -65,13 +65,13 @@ async fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     (buffer, from)
 }
 
-/// Distinct payload for every number, of lengths from 0 to a full datagram.
+/// Returns a distinct payload for each number, of 0 to 1448 bytes.
 fn payload(number: usize) -> Vec<u8> {
     let length = [1448, 1448, 1448, 700, 1448, 9, 0, 1448][number % 8];
     (0..length).map(|index| (index * 31 + number * 7 + (index >> 8)) as u8).collect()
 }
 
-/// Datagrams of a session, which GSO and GRO join on their way.
+/// ECN marks of a session's datagrams pass a relay, although GSO and GRO join datagrams on their way.
 #[tokio::test]
 async fn marks_pass_both_ways() {
     let config = dfcp::Config::sealed(dfcp::PeerKey::Any).with_ecn(true);
@@ -91,7 +91,7 @@ async fn marks_pass_both_ways() {
     let both = async { tokio::join!(echo(client.unwrap()), echo(server.unwrap())) };
     let (client, server) = timeout(PATIENCE, both).await.unwrap();
     for stats in [client, server] {
-        // Handshake segments before the keys do not belong to the session.
+        // Handshake segments sent before the keys exist do not count as the session's.
         let unmarked = stats.segments_received - stats.segments_dropped - stats.ecn_received.ect;
         assert!(stats.ecn_received.ect > 2_000 && unmarked < 10, "{unmarked} unmarked beside {:?}", stats.ecn_received);
     }
@@ -193,7 +193,8 @@ async fn duplicates_arrive_twice() {
 
 #[tokio::test]
 async fn a_full_queue_drops_and_counts_them() {
-    // One packet in 22 minutes: the first is being sent, the second waits, the rest finds no room.
+    // At 1 bit/s a packet takes 22 minutes: the first is being sent, the second waits in the queue, the others are
+    // dropped.
     let link = LinkConfig::default().with_rate_bps(1).with_queue(QueueLimit::packets(1));
     let path = Path::new(link, LinkConfig::default()).await;
     for _ in 0..10 {
@@ -255,7 +256,7 @@ async fn an_impossible_link_is_refused() {
     assert!(error.to_string().contains("probability"), "{error}");
 }
 
-/// Numbers of those of 64 packets that survive 30 % loss on the forward path.
+/// Returns the numbers of the packets, among 64, that survive 30 % loss on the forward path.
 async fn survivors(seed: u64) -> Vec<u8> {
     let server = UdpSocket::bind(localhost()).await.unwrap();
     let link = LinkConfig::default().with_loss(Loss::bernoulli(0.3));
@@ -291,7 +292,7 @@ async fn a_client_which_gets_another_port_is_answered_there_and_not_at_the_old_o
     let client = connect(&relay).await;
     client.send(b"first").await.unwrap();
     let (_, old) = receive(&server).await;
-    // Repeat until the port changes; the number of datagrams depends on the machine, the result does not.
+    // Send until the port changes. The number of datagrams depends on the machine; the result does not.
     let new = loop {
         client.send(b"again").await.unwrap();
         let (_, from) = receive(&server).await;
@@ -311,7 +312,7 @@ async fn a_client_which_gets_another_port_is_answered_there_and_not_at_the_old_o
 async fn an_outage_counts_from_the_first_datagram_on() {
     let server = UdpSocket::bind(localhost()).await.unwrap();
     let to = server.local_addr().unwrap();
-    // The outage starts with the first datagram and outlasts every test.
+    // The outage starts with the first datagram, and outlasts the test.
     let schedule = Schedule::default().with_outage(Duration::ZERO, Duration::from_secs(3_600));
     let config = RelayConfig { schedule, ..RelayConfig::symmetric(localhost(), to, LinkConfig::default(), 1) };
     let relay = Relay::start(config).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::io::{Error, ErrorKind};
 
-/// True if a receive error is an ICMP report about an earlier datagram, which anyone who knows the ports can forge: the socket is still
-/// sound, and the next call may return a datagram.
+/// Returns true if a receive error is an ICMP report about an earlier datagram. Anyone who knows the ports can forge
+/// such reports. The socket still works, and the next call may return a datagram.
 #[must_use]
 pub fn is_of_the_past(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied};
@@ -11,7 +11,8 @@ pub fn is_of_the_past(error: &Error) -> bool {
     kinds.contains(&error.kind()) || is_rare(error)
 }
 
-/// True for errors without a kind: protocol unreachable, host unknown or isolated, and similar (`icmp(7)`).
+/// Returns true for ICMP errors without an [`std::io::ErrorKind`]: protocol unreachable, host unknown or isolated, and
+/// similar (`icmp(7)`).
 #[cfg(unix)]
 fn is_rare(error: &Error) -> bool {
     use rustix::io::Errno;
@@ -30,7 +31,7 @@ fn is_rare(_: &Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Errors to which Linux maps ICMP and ICMPv6 (`icmp_err_convert`, `icmpv6_err_convert`).
+    /// Errors to which Linux maps ICMP and ICMPv6 messages (`icmp_err_convert`, `icmpv6_err_convert`).
     #[cfg(target_os = "linux")]
     #[test]
     fn whatever_icmp_says_is_of_the_past_and_a_socket_that_is_gone_is_not() {

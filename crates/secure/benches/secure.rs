@@ -1,7 +1,8 @@
 //! Costs of security on one core: `cargo bench -p dfcp-secure [-- --quick]`.
 //!
-//! Sealing and opening of full datagrams with each cipher, handshakes of each pattern, cookies, and the memory of a responder before
-//! establishment. Cases alternate in short runs; each figure is the median of its runs.
+//! Measures sealing and opening of full datagrams with each cipher, handshakes of each pattern, cookies, and the memory
+//! of a responder before establishment. Cases alternate in short runs; each figure is the median over the runs of its
+//! case.
 
 #![expect(
     clippy::print_stdout,
@@ -18,10 +19,10 @@ use dfcp_secure::{
     ResponderKeys, StaticKey, TAG_BYTES,
 };
 
-/// Plaintext bytes of a datagram, without its header.
+/// Plaintext of a datagram without header, bytes.
 const PLAINTEXT_BYTES: usize = 1460;
 const HEADER: [u8; 24] = [0x5A; 24];
-/// Payload of typical length: five parameters and the list of ciphers.
+/// Handshake payload of typical length: five parameters and the list of ciphers.
 const PAYLOAD: [u8; 60] = [1; 60];
 const PROLOGUE: &[u8] = b"DFCP 2, options of the SYN";
 const BATCH: usize = 1000;
@@ -96,7 +97,7 @@ fn handshake(pattern: Pattern) -> (Established, Established) {
     stopwatch.run(pattern, &initiator_keys, &responder_keys)
 }
 
-/// Time spent at each endpoint.
+/// Time spent at each endpoint of a handshake.
 #[derive(Default)]
 struct Stopwatch {
     initiator: Duration,
@@ -167,7 +168,7 @@ fn handshakes(pattern: Pattern, rounds: usize) {
     );
 }
 
-/// Measures a responder's work for an unknown initiator.
+/// Measures the work that an unknown initiator can cause at a responder.
 fn strangers(rounds: usize) {
     const MESSAGES: u32 = 20;
     let (initiator_keys, responder_keys) = keys(Pattern::FirstContact);
@@ -239,13 +240,13 @@ fn half_open() -> (HalfOpen, usize) {
     (half_open, bytes)
 }
 
-/// Resident bytes of this process; `None` where the system does not report them.
+/// Returns the resident bytes of this process; `None` if the system does not report them.
 fn resident_bytes() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
 }
 
-/// Bytes of a value from `make`, including its heap, measured by the growth of this process.
+/// Returns the bytes of a value made by `make`, including its heap, from the growth of the process.
 fn measured<T>(make: impl Fn() -> T) -> Option<usize> {
     const COUNT: usize = 20_000;
     let mut kept = Vec::with_capacity(COUNT);
@@ -258,7 +259,7 @@ fn measured<T>(make: impl Fn() -> T) -> Option<usize> {
 }
 
 fn memory() {
-    // Measured first, while there is no freed memory to reuse.
+    // Measure keys first, while the allocator has no freed memory to reuse.
     let keys_bytes = measured_keys();
     let (half, second_bytes) = half_open();
     let (_, responder_keys) = keys(Pattern::FirstContact);

@@ -1,12 +1,12 @@
-//! Byte form of addresses for cookies, and address prefixes that belong to one party.
+//! Byte form of addresses for cookies, and address prefixes that limits apply to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Prefix under which translators map IPv4 hosts to IPv6: 64:ff9b::/96 (RFC 6052 §2.1).
+/// Prefix by which translators (NAT64) map IPv4 hosts into IPv6: 64:ff9b::/96 (RFC 6052 §2.1).
 const TRANSLATED: u128 = 0x0064_ff9b << 96;
 
-/// Unit of addresses with a common limit: a whole IPv4 address (also mapped or translated into IPv6), or the first 64 bits of an IPv6
-/// address, because a site assigns all 2⁶⁴ addresses of such a prefix to a single host.
+/// Addresses that share one limit: a whole IPv4 address (also mapped or translated into IPv6), or the first 64 bits of
+/// an IPv6 address, because a site may assign all 2⁶⁴ addresses of such a prefix to a single host.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -29,7 +29,8 @@ impl From<IpAddr> for AddressPrefix {
             other => other.to_canonical(),
         };
         Self(match ip {
-            // The upper bits are those of the mapped address: no IPv6 host has a prefix in 0:ffff::/32.
+            // The upper bits are those of an IPv4-mapped address. They cannot collide: no IPv6 host has a prefix in
+            // 0:ffff::/32.
             IpAddr::V4(v4) => 0xffff_0000_0000 | u64::from(v4.to_bits()),
             IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
         })
@@ -42,7 +43,7 @@ impl From<SocketAddr> for AddressPrefix {
     }
 }
 
-/// Encodes an IPv6 address (or a mapped IPv4 one) and a port (`spec/security.md` \[cookie-3\]).
+/// Encodes an IPv6 address, or an IPv4 address in mapped form, and a port (`spec/security.md` \[cookie-3\]).
 #[must_use]
 pub fn address_bytes(address: SocketAddr) -> [u8; 18] {
     let ip = match address.ip() {

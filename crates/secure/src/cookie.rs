@@ -1,4 +1,4 @@
-//! Stateless cookies: proof that a sender receives at its address, without memory per address.
+//! Stateless cookies: proof that a sender receives at its source address, without memory per address.
 
 use ring::hmac;
 use subtle::ConstantTimeEq;
@@ -7,19 +7,21 @@ use zeroize::Zeroizing;
 use crate::keys::sha256;
 use crate::schedule;
 
-/// Bytes of a cookie: one of the time step, 16 of the authentication code.
+/// Length of a cookie, bytes: one for the time step, 16 for the authentication code.
 pub const COOKIE_BYTES: usize = 17;
 
-/// A cookie: bytes that a responder asks an initiator to send back.
+/// A cookie: bytes that a responder asks an initiator to return.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// Issuer and verifier of cookies.
+/// Issuer and verifier of a responder's cookies.
 ///
-/// A cookie is bound to the sender's address, its connection id and its first handshake message, so it proves nothing for another address
-/// or attempt (`spec/security.md` \[cookie-2\]). It is valid in the time step of its issue and in the next one. Time steps are defined by
-/// the caller (for example, seconds since an epoch divided by 15), and each has its own key.
+/// A cookie is bound to the sender's address, its connection id and its first handshake message, so it proves nothing
+/// for another address or attempt (`spec/security.md` \[cookie-2\]). It is valid in the time step of its issue and in
+/// the next one. The caller defines the time steps (for example, seconds since an epoch divided by 15). Each time step
+/// has its own key.
 ///
-/// A replay within that time is possible and harmless: it proves the same address for the same attempt.
+/// A cookie may be replayed while it is valid. That is harmless: the replay proves the same address for the same
+/// attempt.
 pub struct CookieJar {
     seed: Zeroizing<[u8; 32]>,
 }
@@ -31,14 +33,14 @@ impl std::fmt::Debug for CookieJar {
 }
 
 impl CookieJar {
-    /// Makes a jar. `seed` is 32 unpredictable bytes, for this jar only.
+    /// Makes a jar. `seed` must be 32 unpredictable bytes, used for this jar only.
     #[must_use]
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed: Zeroizing::new(seed) }
     }
 
-    /// Issues the cookie for an initiator at `address` (bytes in a form of the caller's, including the port) whose first Noise message is
-    /// `message`, at time step `step`.
+    /// Returns the cookie for an initiator at `address` with the first Noise message `message`, at time step `step`.
+    /// The caller defines the byte form of `address`, which includes the port.
     #[must_use]
     pub fn issue(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8]) -> Cookie {
         let key =
@@ -55,15 +57,16 @@ impl CookieJar {
         cookie
     }
 
-    /// Returns true if `cookie` has the low byte of time step `step`. If such a cookie is genuine, it is valid in this
-    /// step and the next.
+    /// Returns true if the first byte of `cookie` is the low byte of time step `step`. A genuine cookie is then valid
+    /// in this step and in the next one.
     #[must_use]
     pub fn is_of(step: u64, cookie: &Cookie) -> bool {
         cookie.first() == Some(&(step as u8))
     }
 
-    /// Connection id for the initiator at `address` with its own `connection_id` and the first Noise message `message`: always the same, so
-    /// that copies are recognised without a table, and unpredictable to others. Never 0.
+    /// Returns a connection id for the initiator at `address` with its own `connection_id` and the first Noise message
+    /// `message`. The result is always the same for the same arguments, so that copies of a message are recognised
+    /// without a table. Other parties cannot predict it. Never 0.
     #[must_use]
     pub fn connection_id(&self, address: &[u8], connection_id: u32, message: &[u8]) -> u32 {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "connection id", &[]));
@@ -76,8 +79,8 @@ impl CookieJar {
         head.iter().fold(0, |id: u32, byte| id << 8 | u32::from(*byte)).max(1)
     }
 
-    /// Hash of a first message and its prologue, which identifies a refused message. Others cannot predict it, and so
-    /// cannot construct two messages with the same hash. Never 0.
+    /// Returns a keyed hash of a first message and its prologue, under which a refused message is remembered. Other
+    /// parties cannot predict it, and so cannot construct two messages with the same hash. Never 0.
     #[must_use]
     pub fn message_hash(&self, prologue: &[u8], message: &[u8]) -> u64 {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "first message", &[]));
@@ -90,11 +93,12 @@ impl CookieJar {
         head.iter().fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte)).max(1)
     }
 
-    /// True if `cookie` was issued for these values at time step `step` or the one before. Takes constant time.
+    /// Returns true if `cookie` was issued for these arguments at time step `step` or the previous one. Compares in
+    /// constant time.
     #[must_use]
     pub fn verify(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8], cookie: &[u8]) -> bool {
         let Some(&low) = cookie.first() else { return false };
-        // The step's low byte selects one of the two keys, so that a forgery costs one code, not two.
+        // The low byte of the time step selects one of the two keys, so that a forgery costs one code, not two.
         let Some(issued) = [Some(step), step.checked_sub(1)].into_iter().flatten().find(|at| *at as u8 == low) else {
             return false;
         };

@@ -1,26 +1,26 @@
-//! X25519 (RFC 7748), from the library that also provides the group of the pairing code.
+//! X25519 (RFC 7748), by the library that also provides the group of the pairing code.
 
 use x25519_dalek::{PublicKey, SharedSecret, StaticSecret};
 
 const BYTES: usize = 32;
 
-/// Public key of a private key (RFC 7748).
+/// Computes the public key of a private key (RFC 7748).
 pub(crate) fn public_of(private: &[u8; BYTES]) -> [u8; BYTES] {
     #[cfg(test)]
     count_multiplication();
     PublicKey::from(&StaticSecret::from(*private)).to_bytes()
 }
 
-/// Shared secret of a private key and the peer's public key. `None` if it is all zero (RFC 7748 §6.1): the public key
-/// was of low order, and the result does not depend on the private key.
+/// Computes the shared secret of a private key and the peer's public key. Returns `None` for the all-zero secret (RFC
+/// 7748 §6.1): the public key was of low order, so the result would not depend on the private key.
 pub(crate) fn shared_secret(private: &StaticSecret, peer: [u8; BYTES]) -> Option<SharedSecret> {
     #[cfg(test)]
     count_multiplication();
     Some(private.diffie_hellman(&PublicKey::from(peer))).filter(SharedSecret::was_contributory)
 }
 
-/// Points of low order of Curve25519 and its twist (RFC 7748 §6.1), in all encodings without the top bit: 0, 1, the two of order 8, p − 1,
-/// p and p + 1.
+/// Points of low order of Curve25519 and its twist (RFC 7748 §6.1), in all encodings without the top bit: 0, 1, the two
+/// points of order 8, p − 1, p and p + 1.
 #[rustfmt::skip] // one point, two lines
 pub(crate) const LOW_ORDER: [[u8; BYTES]; 7] = [
     near_a_power(0x00, 0x00),
@@ -38,7 +38,7 @@ pub(crate) const LOW_ORDER: [[u8; BYTES]; 7] = [
     near_a_power(0xEE, 0xFF),
 ];
 
-/// Encoding of a number near 0 or near 2²⁵⁵: its lowest byte, and all other bytes.
+/// Returns the encoding of a number near 0 or near 2²⁵⁵: its lowest byte is `lowest`, and all other bytes are `others`.
 const fn near_a_power(lowest: u8, others: u8) -> [u8; BYTES] {
     let mut bytes = [others; BYTES];
     bytes[0] = lowest;
@@ -46,10 +46,10 @@ const fn near_a_power(lowest: u8, others: u8) -> [u8; BYTES] {
     bytes
 }
 
-/// Returns true if every shared secret with this public key is zero. A multiplication would detect this as well, at a
+/// Returns true if every shared secret with this public key is zero. A multiplication would reveal that, too, at a
 /// higher cost.
 pub(crate) fn is_of_low_order(public: &[u8; BYTES]) -> bool {
-    // Public keys are not secret: the comparison may stop at the first difference.
+    // Public keys are not secret, so the comparison may stop at the first difference.
     let mut masked = *public;
     masked[BYTES - 1] &= 0x7F;
     LOW_ORDER.contains(&masked)
@@ -57,7 +57,7 @@ pub(crate) fn is_of_low_order(public: &[u8; BYTES]) -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// Number of multiplications on the curve by this thread.
+    /// Number of curve multiplications by this thread.
     pub(crate) static MULTIPLICATIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 

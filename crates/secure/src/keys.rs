@@ -31,7 +31,7 @@ pub enum KeyError {
     /// The text is not a fingerprint.
     #[error("a fingerprint is \"SHA256:\" and 43 characters of base64; this text is not")]
     FingerprintText,
-    /// The pre-shared key is too short, and could be guessed.
+    /// The pre-shared key is so short that it could be guessed.
     #[error(
         "a pre-shared key needs at least 32 random bytes, and this one has {0}; make one with: head -c 32 /dev/urandom | base64"
     )]
@@ -44,8 +44,8 @@ pub enum KeyError {
 /// # use dfcp_secure as dfcp;
 /// use dfcp::StaticKey;
 ///
-/// let key = StaticKey::from_seed(&[7; 32]); // in real use 32 unpredictable bytes: `dfcp::generate_key`
-/// let stored = key.to_bytes(); // for a file which only its owner can read
+/// let key = StaticKey::from_seed(&[7; 32]); // real programs need 32 unpredictable bytes: `dfcp::generate_key`
+/// let stored = key.to_bytes(); // for a file that only its owner can read
 /// assert_eq!(StaticKey::from_bytes(&stored).public(), key.public());
 /// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -68,13 +68,13 @@ impl StaticKey {
         Self { private: *private, public: PublicKey(public_of(private)) }
     }
 
-    /// Bytes of the private key, to be stored with read access for the owner only.
+    /// Returns the bytes of the private key. They must be stored with read access for the owner only.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.private)
     }
 
-    /// Public key of this private key.
+    /// Returns the public key of this private key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         self.public
@@ -106,7 +106,7 @@ impl fmt::Debug for StaticKey {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// SHA-256 of the key, for comparison by people.
+    /// Returns the SHA-256 hash of the key, for comparison by people.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint(sha256(&[&self.0]))
@@ -133,8 +133,8 @@ impl FromStr for PublicKey {
     }
 }
 
-/// SHA-256 of a public key, or the identifier of a pre-shared key. Its text form is the same as in `ssh`: `SHA256:` and
-/// 43 characters of base64.
+/// SHA-256 of a public key, or the identifier of a pre-shared key. Its text form is the one of `ssh`: `SHA256:` and 43
+/// characters of base64.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -169,7 +169,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A key given to both endpoints in advance. Wiped on drop, never shown.
+/// A secret key given to both endpoints in advance. Wiped on drop, and never displayed.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -189,10 +189,10 @@ impl PreSharedKey {
         Self(*bytes)
     }
 
-    /// Makes a key from the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
-    /// (`spec/security.md` \[key-3\]).
+    /// Makes a key from the content of a key file: HKDF-SHA256 of the content, without one line end at its end, which
+    /// editors add (`spec/security.md` \[key-3\]).
     ///
-    /// HKDF is not a password hash: at least 32 bytes are required, and they must be random.
+    /// HKDF is not a password hash: the file must have at least 32 bytes, and they must be random.
     ///
     /// # Errors
     /// Fails with [`KeyError::PreSharedTooShort`] for fewer than [`PRE_SHARED_BYTES_MIN`] bytes.
@@ -205,7 +205,8 @@ impl PreSharedKey {
         Ok(Self(*schedule::extract_and_expand(line, "pre-shared key")))
     }
 
-    /// Identifier of the key (`spec/security.md` \[key-5\]). Not secret: it reveals nothing about a random key.
+    /// Returns the identifier of the key (`spec/security.md` \[key-5\]). It is not secret: it reveals nothing about a
+    /// random key.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint(*schedule::expand(&self.0, "pre-shared key fingerprint", &[]))
@@ -222,19 +223,19 @@ impl fmt::Debug for PreSharedKey {
     }
 }
 
-/// Base64 of 43 characters (RFC 4648 §4, no padding), as in fingerprints of `ssh`.
+/// Encodes as base64 of 43 characters (RFC 4648 §4, no padding), like in fingerprints of `ssh`.
 fn base64(bytes: &[u8; 32]) -> String {
     Base64Unpadded::encode_string(bytes)
 }
 
-/// Inverse of [`base64`]; `None` for any other text. One trailing `=` is ignored (\[key-2\]).
+/// Decodes the text of [`base64`]; `None` for any other text. One trailing `=` is ignored (\[key-2\]).
 fn from_base64(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let decoded = Base64Unpadded::decode(text.strip_suffix('=').unwrap_or(text), &mut bytes).ok()?;
     (decoded.len() == bytes.len()).then_some(bytes)
 }
 
-/// SHA-256 of the concatenation of `parts`.
+/// Returns SHA-256 of the concatenated `parts`.
 pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {
@@ -249,7 +250,7 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
 mod tests {
     use super::*;
 
-    /// RFC 7748 §6.1, Alice.
+    /// Private key of Alice in RFC 7748 §6.1.
     const PRIVATE: [u8; 32] = [
         0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
         0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,

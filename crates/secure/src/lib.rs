@@ -1,13 +1,14 @@
-//! Cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the protection of datagrams, the replay
-//! window, cookies that prove an address, and the address prefixes that limits apply to.
+//! Cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the encryption of
+//! datagrams, the replay window, cookies that prove an address, and the address prefixes that limits apply to.
 //!
-//! Nothing here reads a clock or draws random numbers: time steps and seeds are arguments, and the same arguments give the same bytes. So a
-//! seed must be unpredictable in real use, **and must never be used twice**: two handshakes with one seed have the same ephemeral key.
+//! This crate neither reads a clock nor draws random numbers: time steps and seeds are arguments, and the same
+//! arguments give the same bytes. In real use a seed must be unpredictable, **and must never be used twice**: two
+//! handshakes with one seed would have the same ephemeral key.
 //!
-//! Course of a connection: [`Initiator`] and [`Responder`] exchange two or three messages, and each obtains an [`Established`], which is
-//! consumed to make [`SealKeys`] and [`OpenKeys`]; these protect all further datagrams.
+//! Course of a connection: [`Initiator`] and [`Responder`] exchange two or three messages. Each obtains an
+//! [`Established`], which is consumed to make [`SealKeys`] and [`OpenKeys`]. These keys protect all further datagrams.
 //!
-//! Secrets in this crate's memory are wiped on drop, and no `Debug` shows them.
+//! All secrets in this crate's memory are wiped on drop, and no `Debug` output shows them.
 
 #![forbid(unsafe_code)]
 

@@ -1,26 +1,28 @@
-//! Window of opened datagram numbers.
+//! Sliding replay window over the numbers of opened datagrams.
 
-/// Size of the window in datagram numbers, including the highest.
+/// Size of the replay window: the number of datagram numbers in it, including the highest.
 ///
-/// Equal to the distance at which `spec/protocol.md` \[data-2\] drops a datagram as too old: 20 ms of full datagrams at 10 Gbit/s, 200 ms
-/// at 1 Gbit/s, more than the reordering of real paths; 2 KiB per connection.
+/// Equal to the distance at which `spec/protocol.md` \[data-2\] drops a datagram as too old. It covers 20 ms of full
+/// datagrams at 10 Gbit/s, or 200 ms at 1 Gbit/s, which exceeds the reordering of real paths. It takes 2 KiB per
+/// connection.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
 
 const WORDS_MAX: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
 
-/// Initial words of a window: enough for a connection with little traffic.
+/// Initial size of a window, 64-bit words: enough for a connection with little traffic.
 const WORDS_MIN: usize = 4;
 
-/// Sliding window over 64-bit datagram numbers, with one bit each, in a ring.
+/// Sliding window over 64-bit datagram numbers, a ring with one bit per number.
 ///
-/// The ring is short until it gets a number that does not fit, and so takes 32 bytes at first.
+/// The ring takes 32 bytes at first, and grows when it gets a number that does not fit.
 ///
-/// Call [`check`](ReplayWindow::check) before a datagram is decrypted, and [`commit`](ReplayWindow::commit) only after its tag was
-/// verified: a forger must not move the window (`spec/security.md` \[replay-1\]).
+/// Call [`check`](ReplayWindow::check) before a datagram is decrypted, and [`commit`](ReplayWindow::commit) only after
+/// its tag was verified, because a forger must not move the window (`spec/security.md` \[replay-1\]).
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     highest: Option<u64>,
-    /// Bits of seen numbers, at `number % (64 · seen.len())`. While the ring is shorter than the window, all numbers are below its length.
+    /// Bits of seen numbers, at bit `number % (64 · seen.len())`. While the ring is shorter than the window, all
+    /// numbers are below its length in bits.
     seen: Vec<u64>,
 }
 
@@ -37,13 +39,13 @@ impl ReplayWindow {
         Self { highest: None, seen: vec![0; WORDS_MIN] }
     }
 
-    /// Highest committed number.
+    /// Returns the highest committed number.
     #[must_use]
     pub fn highest(&self) -> Option<u64> {
         self.highest
     }
 
-    /// True if `number` may be opened: not seen before, and within the window.
+    /// Returns true if `number` may be opened: it was not seen before, and is not below the window.
     #[must_use]
     pub fn check(&self, number: u64) -> bool {
         match self.highest {
@@ -54,7 +56,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Marks `number` as seen; returns false without a change if [`check`](ReplayWindow::check) refuses it.
+    /// Marks `number` as seen. Returns false, without a change, if [`check`](ReplayWindow::check) refuses it.
     pub fn commit(&mut self, number: u64) -> bool {
         if !self.check(number) {
             return false;
@@ -69,8 +71,8 @@ impl ReplayWindow {
         true
     }
 
-    /// Lengthens a short ring, so that each number up to this one has its own bit. Bits stay in place, because no
-    /// number has wrapped around the short ring yet.
+    /// Extends a short ring so that each number up to `number` has its own bit. No bit moves, as all numbers so far are
+    /// in the first round of the ring.
     fn make_room(&mut self, number: u64) {
         if self.seen.len() < WORDS_MAX && number / 64 >= self.seen.len() as u64 {
             let words = (number / 64).saturating_add(1).min(WORDS_MAX as u64) as usize;
@@ -78,8 +80,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Returns the runs of numbers from `from` (which was received) down to the end of the window: the length of each
-    /// received run, and the length of the missing run below it.
+    /// Returns the runs of numbers from `from` (which was received) down to the end of the window. Each item has the
+    /// length of a received run, and the length of the missing run below it.
     pub fn runs_below(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = self.highest.map_or(0, |highest| (highest + 1).saturating_sub(REPLAY_WINDOW_DATAGRAMS));
         let mut at = from + 1;
@@ -91,14 +93,14 @@ impl ReplayWindow {
         })
     }
 
-    /// Returns the length of the run of numbers directly below `above`, and not below `end`, that were seen. If `seen`
-    /// is false, returns the length of the run of missing numbers.
+    /// Returns the length of the run of numbers directly below `above`, down to `end`, that were all seen (or all
+    /// missed, if `seen` is false).
     fn count_below(&self, above: u64, end: u64, seen: bool) -> u64 {
         let mut at = above;
         while at > end {
             let number = at - 1;
             let word = self.seen[self.word(number)];
-            // Bits from this number downwards, at the top of the word; ones continue the run.
+            // Bits from this number downwards, moved to the top of the word; leading ones continue the run.
             let bits = (if seen { word } else { !word }) << (63 - number % 64);
             let alike = u64::from(bits.leading_ones()).min(number % 64 + 1);
             at -= alike.min(at - end);
@@ -110,11 +112,11 @@ impl ReplayWindow {
     }
 
     fn word(&self, number: u64) -> usize {
-        // The length is a power of two, so that no division is needed for this frequent operation.
+        // The length is a power of two, so that this frequent operation needs no division.
         (number / 64) as usize & (self.seen.len() - 1)
     }
 
-    /// Clears the bits that the numbers after the highest one, up to `number`, will reuse.
+    /// Clears the bits that are reused by the numbers above the highest one, up to `number`.
     fn forget_up_to(&mut self, number: u64) {
         let Some(highest) = self.highest else { return };
         if number - highest >= REPLAY_WINDOW_DATAGRAMS {
@@ -142,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Steps of the highest number that reach word boundaries, the window's size and large gaps.
+    /// Strategy for steps between numbers that reach word boundaries, the window's size and large gaps.
     fn step() -> impl Strategy<Value = i64> {
         prop_oneof![
             4 => -70_i64..70,

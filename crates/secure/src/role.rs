@@ -1,15 +1,15 @@
-//! Roles of the endpoints of a connection, and the directions in which they send.
+//! Roles of a connection's endpoints, and the directions in which they send.
 
 /// Role of an endpoint in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The endpoint that sent the first message.
+    /// The endpoint that sends the first message.
     Initiator,
-    /// The endpoint that answered it.
+    /// The endpoint that answers the first message.
     Responder,
 }
 
-/// Direction of a connection; its byte is part of the labels of keys.
+/// Direction of a connection. Its byte is part of key labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     FromInitiator = 1,
@@ -17,7 +17,7 @@ pub(crate) enum Direction {
 }
 
 impl Role {
-    /// Direction in which this endpoint sends.
+    /// Returns the direction in which this endpoint sends.
     pub(crate) fn sends(self) -> Direction {
         match self {
             Self::Initiator => Direction::FromInitiator,
@@ -25,7 +25,7 @@ impl Role {
         }
     }
 
-    /// Direction in which this endpoint receives.
+    /// Returns the direction in which this endpoint receives.
     pub(crate) fn receives(self) -> Direction {
         match self {
             Self::Initiator => Direction::FromResponder,

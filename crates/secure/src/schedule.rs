@@ -1,16 +1,16 @@
-//! Key derivation: HKDF-SHA256 (RFC 5869) with labels of this protocol (`spec/security.md` \[key-1\]).
+//! Key derivation: HKDF-SHA256 (RFC 5869) with this protocol's labels (`spec/security.md` \[key-1\]).
 
 use ring::hkdf;
 use zeroize::Zeroizing;
 
 const PREFIX: &[u8] = b"DFCP 2 ";
 
-/// HKDF-Expand with the pseudo-random key `secret` and the info `"DFCP 2 " label 0x00 context`.
+/// HKDF-Expand with the pseudorandom key `secret` and the info `"DFCP 2 " label 0x00 context`.
 pub(crate) fn expand<const N: usize>(secret: &[u8; 32], label: &str, context: &[u8]) -> Zeroizing<[u8; N]> {
     expand_from(&hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret), label, context)
 }
 
-/// HKDF with an empty salt, for input that is not uniformly random.
+/// HKDF-Extract with an empty salt, then HKDF-Expand, for input that is not uniformly random.
 pub(crate) fn extract_and_expand<const N: usize>(input: &[u8], label: &str) -> Zeroizing<[u8; N]> {
     expand_from(&hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(input), label, &[])
 }

@@ -1,4 +1,5 @@
-//! Stateless resets: proof by an endpoint that it has lost a session, of which it keeps no state (`spec/security.md` §7).
+//! Stateless resets: proof by an endpoint that it has lost a session, without keeping state of that session
+//! (`spec/security.md` §7).
 
 use std::fmt;
 
@@ -7,25 +8,25 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::schedule;
 
-/// Bytes of a question, which a peer sends to a silent endpoint: a nonce, and a code by which the endpoint recognises
-/// its own question.
+/// Length of a reset question, bytes: a nonce, and the code by which the endpoint recognises its own questions.
 pub const RESET_QUESTION_BYTES: usize = NONCE_BYTES + CODE_BYTES;
-/// Bytes of the token that answers a question.
+/// Length of the token that answers a question, bytes.
 pub const RESET_TOKEN_BYTES: usize = 16;
-/// Bytes of a ticket: the question and its answer.
+/// Length of a ticket, bytes: the question and its answer.
 pub const RESET_TICKET_BYTES: usize = RESET_QUESTION_BYTES + RESET_TOKEN_BYTES;
 
 const NONCE_BYTES: usize = 8;
 const CODE_BYTES: usize = 8;
 
-/// A key with which a restarted endpoint proves to its peers that their sessions are lost. It must be the same before and after the
-/// restart, and unique to the endpoint: it is stored in a file with read access for the owner only (\[reset-4\]). Wiped on drop.
+/// A key with which a restarted endpoint proves to its peers that their sessions are lost. It must be the same before
+/// and after the restart, and unique to the endpoint. It is stored in a file with read access for the owner only
+/// (\[reset-4\]). Wiped on drop.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
 /// use dfcp::ResetKey;
 ///
-/// let key = ResetKey::from_bytes(&[7; 32]); // in real use 32 unpredictable bytes, which are kept
+/// let key = ResetKey::from_bytes(&[7; 32]); // real programs need 32 unpredictable bytes, stored in a file
 /// assert_eq!(format!("{key:?}"), "ResetKey(..)");
 /// ```
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -38,14 +39,15 @@ impl ResetKey {
         Self(*bytes)
     }
 
-    /// Makes a key that is lost with the seed, for endpoints without a stored key. Other uses of the seed reveal
-    /// nothing about the key.
+    /// Makes a key from a seed, for endpoints without a stored key: its tickets stay valid as long as the seed is kept.
+    /// Other uses of the seed reveal nothing about the key.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(*schedule::expand(seed, "stateless reset seed", &[]))
     }
 
-    /// Key for the endpoint at this port: endpoints of one user may share a key, and each answers only for its own sessions.
+    /// Derives the key for the endpoint at this port. Endpoints of one user may share a `ResetKey`; each answers only
+    /// for its own sessions.
     #[must_use]
     pub fn at_port(&self, port: u16) -> EndpointResetKey {
         EndpointResetKey(schedule::expand(&self.0, "stateless reset", &port.to_be_bytes()))
@@ -58,19 +60,20 @@ impl fmt::Debug for ResetKey {
     }
 }
 
-/// A [`ResetKey`] for the port of one endpoint (`spec/security.md` \[reset-1\]).
+/// The [`ResetKey`] of one endpoint, derived for its port (`spec/security.md` \[reset-1\]).
 pub struct EndpointResetKey(Zeroizing<[u8; 32]>);
 
 impl EndpointResetKey {
-    /// Issues the ticket for the session with this connection id. `seed` is unpredictable to others, and used for this session only. Other
-    /// uses of the seed reveal nothing about the ticket.
+    /// Issues the ticket for the session with this connection id. `seed` must be unpredictable to others, and used for
+    /// this session only. Other uses of the seed reveal nothing about the ticket.
     #[must_use]
     pub fn issue(&self, connection_id: u32, seed: &[u8; 32]) -> ResetTicket {
         let nonce = schedule::expand(seed, "stateless reset nonce", &[]);
         ResetTicket(*self.ticket(connection_id, *nonce))
     }
 
-    /// Token that answers a question about a session with this id; `None` if no such question was issued (\[reset-2\]).
+    /// Returns the token that answers a question about the session with this id; `None` if this endpoint never issued
+    /// the question (\[reset-2\]).
     #[must_use]
     pub fn answer(&self, connection_id: u32, question: &[u8; RESET_QUESTION_BYTES]) -> Option<[u8; RESET_TOKEN_BYTES]> {
         let (nonce, _) = question.split_first_chunk()?;
@@ -98,8 +101,8 @@ impl fmt::Debug for EndpointResetKey {
     }
 }
 
-/// Ticket that an endpoint sends its peer, encrypted, when a session opens: the question to ask if the endpoint falls silent, and the
-/// answer, which only the endpoint can compute. Wiped on drop.
+/// Ticket that an endpoint sends to its peer, encrypted, when a session opens. It contains the question that the peer
+/// asks if the endpoint falls silent, and the answer, which only the endpoint can compute. Wiped on drop.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct ResetTicket([u8; RESET_TICKET_BYTES]);
 
@@ -116,13 +119,13 @@ impl ResetTicket {
         self.0
     }
 
-    /// Question to ask.
+    /// Returns the question to ask.
     #[must_use]
     pub fn question(&self) -> [u8; RESET_QUESTION_BYTES] {
         core::array::from_fn(|at| self.0[at])
     }
 
-    /// True if `token` is the answer. Takes constant time (\[reset-3\]).
+    /// Returns true if `token` is the answer to the ticket's question. Compares in constant time (\[reset-3\]).
     #[must_use]
     pub fn is_answered_by(&self, token: &[u8]) -> bool {
         let (_, own) = self.0.split_at(RESET_QUESTION_BYTES);

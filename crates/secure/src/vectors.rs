@@ -1,4 +1,5 @@
-//! Golden vectors of `spec/vectors/secure_*.txt`, made by an independent implementation (`secure_reference.py`).
+//! Tests against the golden vectors of `spec/vectors/secure_*.txt`, which an independent implementation
+//! (`secure_reference.py`) made.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ const CIPHERS: [(Cipher, &str); 3] = [
     (Cipher::ChaCha20Poly1305, "chacha20_poly1305"),
 ];
 
-/// Lines of the form `name = value`.
+/// Values of lines of the form `name = value`, by name.
 struct Values(BTreeMap<&'static str, &'static str>);
 
 impl Values {
@@ -75,7 +76,7 @@ fn keys(values: &Values, pattern: Pattern) -> (InitiatorKeys, ResponderKeys) {
     (initiator, ResponderKeys { own: Some(values.static_key("responder.static")), pre_shared: None })
 }
 
-/// Runs both endpoints, and checks that each message is identical to the vector's.
+/// Runs both endpoints, and checks that each message is identical to the vector's message.
 fn handshake(values: &Values) -> (Established, Established) {
     let pattern = Pattern::from_id(values.number("pattern") as u8).unwrap();
     assert_eq!(pattern.name(), values.text("name"));

@@ -1,4 +1,5 @@
-//! Example: cost of sender and receiver per data segment, without a network: a ring of segments, some of which are lost.
+//! Example: cost of TCP sender and receiver per data segment. Instead of a network there is a ring of segments, some of
+//! which are lost.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,13 +25,13 @@ fn main() {
     }
 }
 
-/// Runs with `window` segments in flight: in each step one arrives, and the response is processed.
+/// Runs with `window` segments in flight. In each step one segment arrives, and the response to it is processed.
 fn run(congestion: Congestion, window: u32, lose_every: u64) {
-    // Each loss takes a share of the window: few enough segments that this is large for many of them.
+    // The cost of a loss grows with the window, so fewer segments are simulated with losses.
     let segments = if lose_every == 0 { 3_000_000 } else { 100_000.max(4 * u64::from(window)) };
     let limit = window * 1448;
     let mut config = Config { max_window_bytes: limit, initial_window_segments: window, ..Config::modern(congestion) };
-    // A constant window, so that exactly this size is measured.
+    // Keep the window constant, so that exactly this size is measured.
     config.initial_ssthresh_segments = Some(1);
     let mut sender = Sender::new(config, None, 1).unwrap();
     let mut receiver = Receiver::new(config).unwrap();

@@ -1,5 +1,6 @@
-//! Example: runs every point of `tests/data/kernel_reference.csv`, or of a table of the same form, with the models, and prints both side by
-//! side. Arguments: the table's file, `-` for the recorded one; optionally a single algorithm.
+//! Example: runs the models at every point of `tests/data/kernel_reference.csv`, or of another table of the same form,
+//! and prints models and kernel side by side. Arguments: the file of the table, or `-` for the recorded one; optionally
+//! the only algorithm to run.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for developers")]
 

@@ -1,4 +1,6 @@
-//! Example: goodput of every TCP model and of QUIC against random loss on one path: `loss [Mbit/s] [RTT in ms] [buffer in packets] [s]`.
+//! Example: goodput of every TCP model and of QUIC with random loss on one path.
+//!
+//! Arguments, all optional: `loss [Mbit/s] [RTT in ms] [buffer in packets] [s]`.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 

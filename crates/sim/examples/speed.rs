@@ -1,5 +1,5 @@
-//! Example: cost of simulation: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows over one
-//! bottleneck, each end counted.
+//! Example: cost of the simulation itself, for many flows over one bottleneck. `cargo run --release -p dfcp-sim
+//! --example speed -- --transport quic --flows 10`
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for developers, which takes the time")]
 
@@ -16,9 +16,9 @@ use dfcp_sim::{Counting, DfcpConfig, Observer, Packet, QuicConfig, QuicCongestio
 use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
-/// Bits of a full packet.
+/// Length of a full packet, bits.
 const PACKET_BITS: f64 = 1_500.0 * 8.0;
-/// Buffer beyond any rate's bandwidth-delay product.
+/// Send and receive buffers of a DFCP flow, bytes: larger than the bandwidth-delay product at any rate.
 const DFCP_BUFFER_BYTES: u64 = 1 << 27;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -158,7 +158,7 @@ fn build(arguments: &Arguments) -> Dumbbell<Events> {
     Dumbbell::new(Path { bottleneck, access_bps, seed: 1 }, flows, Events::default())
 }
 
-/// CPU time of this process.
+/// Returns the CPU time that this process has used.
 #[cfg(unix)]
 fn cpu_time() -> Option<Duration> {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok()
@@ -169,7 +169,7 @@ fn cpu_time() -> Option<Duration> {
     None
 }
 
-/// Peak memory of this process, as reported by the kernel.
+/// Returns the peak memory of this process, as reported by the kernel.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().to_owned())
@@ -182,7 +182,7 @@ fn main() {
     let (start, cpu_start) = (Instant::now(), cpu_time());
     dumbbell.simulation.run_until(Time::from_s(arguments.seconds));
     let wall = start.elapsed();
-    // Without a CPU clock, use the wall clock: nothing here waits.
+    // Without a CPU clock, use the wall clock, as nothing waits here.
     let cpu_s = cpu_time().zip(cpu_start).map_or(wall, |(end, start)| end - start).as_secs_f64();
     let (packets, hops) = dumbbell.simulation.packets_and_hops();
     let bits: u64 = dumbbell.delivered_bytes().iter().sum::<u64>() * 8;

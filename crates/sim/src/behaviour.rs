@@ -1,4 +1,5 @@
-//! Behaviour of DFCP's ends that deviates from the default: applications with little to send or slow to read, drifting clocks, lies.
+//! Optional behaviour of DFCP's ends: applications with little to send or slow to read, drifting clocks, and false
+//! reports.
 
 use std::time::Duration;
 
@@ -7,51 +8,51 @@ use dfcp_time::Time;
 use crate::lie::Lie;
 
 const NS_PER_S: u128 = 1_000_000_000;
-/// Time over which applications gather data for a write or read.
+/// Interval over which an application gathers data for one write or read, ns.
 const PIECE_NS: u128 = 10_000_000;
-/// Minimum size of a piece, bytes: one datagram.
+/// Minimum size of one write or read, bytes: one datagram.
 const PIECE_BYTES_MIN: u64 = 1_420;
 
-/// Ends that are slower than the path. By default they are as fast as it permits.
+/// Deviations from ends that are as fast as the path permits and report the truth. By default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Rate of the sending application; `None` for unlimited data.
+    /// Rate of the sending application; `None` if it always has data.
     pub demand: Option<Demand>,
-    /// Rate at which the receiving application reads, bit/s; `None` for immediately.
+    /// Rate at which the receiving application reads, bit/s; `None` if it reads immediately.
     pub read_bps: Option<u64>,
-    /// Drift of the receiver's clock, ppm: positive for a fast clock.
+    /// Drift of the receiver's clock, ppm; positive if the clock is fast.
     pub clock_ppm: i32,
-    /// Lie in the receiver's reports.
+    /// Falsification of the receiver's reports; `None` if they are true.
     pub lie: Option<Lie>,
 }
 
-/// On-off source of an application.
+/// On-off source of application data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Rate during on times, bit/s.
+    /// Rate during on periods, bit/s.
     pub rate_bps: u64,
-    /// Length of an on time; zero for always on.
+    /// Length of an on period; zero if the source is always on.
     pub on: Duration,
-    /// Length of an off time.
+    /// Length of an off period.
     pub off: Duration,
 }
 
 impl Demand {
-    /// Source without data.
+    /// Source that never has data.
     pub(crate) const NONE: Self = Self { rate_bps: 0, on: Duration::ZERO, off: Duration::ZERO };
 
     fn constant(rate_bps: u64) -> Self {
         Self { rate_bps, on: Duration::ZERO, off: Duration::ZERO }
     }
 
-    /// Bytes generated in the first `elapsed_ns`.
+    /// Returns the bytes generated in the first `elapsed_ns`.
     fn bytes_by(self, elapsed_ns: u128) -> u64 {
         let (on, cycle) = (self.on.as_nanos(), (self.on + self.off).as_nanos());
         let active_ns = if on == 0 { elapsed_ns } else { elapsed_ns / cycle * on + (elapsed_ns % cycle).min(on) };
         (active_ns * u128::from(self.rate_bps) / (8 * NS_PER_S)) as u64
     }
 
-    /// Time at which `bytes` have been generated, ns; `None` if never.
+    /// Returns the time after which `bytes` have been generated, ns; `None` if that never happens.
     fn time_of(self, bytes: u64) -> Option<u128> {
         let active_ns = (u128::from(bytes) * 8 * NS_PER_S).checked_next_multiple_of(self.rate_bps.into())?
             / u128::from(self.rate_bps);
@@ -59,23 +60,23 @@ impl Demand {
         if on == 0 || active_ns == 0 {
             return Some(active_ns);
         }
-        // The last byte of an on time arrives at its end.
+        // A byte that completes an on period is there at the end of that period, before the off period.
         let cycles = (active_ns - 1) / on;
         Some(active_ns + cycles * self.off.as_nanos())
     }
 
-    /// Bytes per write or read.
+    /// Returns the size of one write or read, bytes.
     fn piece_bytes(self) -> u64 {
         let bytes = u128::from(self.rate_bps) * PIECE_NS / (8 * NS_PER_S);
         (bytes as u64).max(PIECE_BYTES_MIN)
     }
 }
 
-/// Meter of the bytes that an application may write or read by now.
+/// Limits an application to the bytes that its [`Demand`] has generated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     demand: Demand,
-    /// Start of the count.
+    /// Start of the count; `None` before the first use.
     since: Option<Time>,
     used: u64,
 }
@@ -89,7 +90,7 @@ impl Meter {
         Self::new(Demand::constant(rate_bps))
     }
 
-    /// Bytes available at `now`; the first call starts the count.
+    /// Returns the bytes available at `now`. The first call starts the count.
     pub(crate) fn left(&mut self, now: Time) -> u64 {
         let since = *self.since.get_or_insert(now);
         let elapsed_ns = now.as_ns().saturating_sub(since.as_ns());
@@ -100,7 +101,7 @@ impl Meter {
         self.used += bytes;
     }
 
-    /// Time of the next piece; `None` if never, or before the start.
+    /// Returns the time at which the next piece is available. `None` if there is none, or if the count has not started.
     pub(crate) fn next(&self) -> Option<Time> {
         let after_ns = self.demand.time_of(self.used + self.demand.piece_bytes())?;
         let at_ns = u128::from(self.since?.as_ns()) + after_ns;
@@ -108,7 +109,7 @@ impl Meter {
     }
 }
 
-/// Clock that drifts by `ppm` millionths.
+/// Clock whose rate is wrong by `ppm` millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     ppm: i32,
@@ -121,14 +122,14 @@ impl Clock {
         Self { ppm }
     }
 
-    /// Time that the clock shows at `now`.
+    /// Returns the time that the clock shows at the true time `now`.
     pub(crate) fn shows(self, now: Time) -> Time {
         let ns = i128::from(now.as_ns());
         let shown = ns + ns * i128::from(self.ppm) / MILLION;
         Time::from_ns(u64::try_from(shown).unwrap_or(u64::MAX))
     }
 
-    /// First time at which the clock shows `at` or later.
+    /// Returns the first true time at which the clock shows `at` or later.
     pub(crate) fn time_of(self, at: Time) -> Time {
         if self.ppm == 0 || at == Time::MAX {
             return at;

@@ -24,23 +24,22 @@ pub enum Transport {
     Web(WebConfig),
 }
 
-/// Transfer in one direction.
+/// Data transfer in one direction.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// Time at which the sender opens the connection.
+    /// Time from which both ends are silent, as if switched off; `None` for never.
     pub start: Time,
     /// Time from which both ends are silent, as if switched off.
     pub stop: Option<Time>,
-    /// Times of new sender addresses, ascending, as after an expired NAT mapping: packets to the old address are lost. DFCP and QUIC
-    /// continue after path validation; TCP's connection breaks.
+    /// Times at which the sender gets a new address, ascending, as after the expiry of a NAT mapping. Packets to an old
+    /// address are lost. DFCP and QUIC continue after path validation; a TCP connection breaks.
     pub rebinds: Vec<Time>,
-    /// Application bytes to send; `None` for no limit.
+    /// Application bytes to send; `None` for an endless stream.
     pub bytes: Option<u64>,
-    /// Links from sender to receiver, at least one.
+    /// Links from the sender to the receiver; at least one.
     pub forward: Vec<LinkId>,
-    /// Links from receiver to sender, at least one.
+    /// Links from the receiver to the sender; at least one.
     pub back: Vec<LinkId>,
-    /// Transport of the flow.
     pub transport: Transport,
 }
 
@@ -54,7 +53,7 @@ pub enum FlowError {
     /// A route contains an unknown link.
     #[error("there is no link number {0} to route a flow over")]
     NoLink(usize),
-    /// The transport has no addresses to change.
+    /// The transport is a model without addresses that could change.
     #[error("models of messages and web traffic have no addresses that could change")]
     NoAddress,
     /// TCP's configuration is invalid.

@@ -1,12 +1,13 @@
-//! The codec of simulated flows: symbols are counted, and have no bytes.
+//! Codec of simulated flows, which counts symbols without coding or storing them.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, DecoderError, Encoder, EncoderError, K_MAX, Pushed};
 use dfcp_proto::codec::{BlockDecoder, Codec, Progress, SpareBlocks};
 
-/// Nothing is coded, copied or kept. Data segments end behind their options, and packets count as if their symbols were
-/// there; a block is decoded as soon as it has had K different symbols (modern), or *Redundancy* bytes of them (classic); what is
-/// written is forgotten, and zeros are read. Both ends must have it.
+/// Codec without bytes: nothing is coded, copied or kept. Data segments end after their options, but packets have the
+/// size that they would have with their symbols. A block is decoded as soon as K different symbols (modern profile) or
+/// *Redundancy* bytes of symbols (classic profile) have arrived. Written bytes are discarded, and zeros are read. Both
+/// ends must use this codec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
@@ -29,7 +30,7 @@ impl Codec for Counting {
     }
 }
 
-/// Record of the source symbols of a block that have come, and the number of all symbols.
+/// Set of the source symbols that have arrived, and count of all symbols.
 #[derive(Debug)]
 struct Count {
     shape: BlockShape,
@@ -38,7 +39,7 @@ struct Count {
 }
 
 impl Count {
-    /// A repair symbol must not have come before: only source symbols are told apart.
+    /// Counts a symbol. A repair symbol must not arrive twice, because duplicates are detected only for source symbols.
     fn add(&mut self, esi: u32) -> Pushed {
         if self.missing() == 0 {
             return Pushed::Complete;
@@ -98,7 +99,8 @@ mod tests {
         let (kernel, spare) = (Kernel::detect(), SpareBlocks::default());
         let [mut real, mut counted] =
             [&RandomLinear as &dyn Codec, &Counting].map(|codec| codec.decoder(kernel, shape, &spare));
-        // Source symbols with gaps, one of them twice, and repair symbols for the rest.
+        // Source symbols with gaps, symbol 5 twice, symbol 70 late, and then repair symbols in place of the missing
+        // ones.
         let source = (0..128).filter(|esi| !matches!(esi, 70 | 127)).chain([5, 70]);
         let mut is_complete = false;
         for esi in source.chain(200..206) {

@@ -1,8 +1,9 @@
-//! End that runs DFCP's own code, with an application that writes and reads as fast as it can.
+//! End that runs DFCP's own code, with an application that by default writes or reads as fast as it can.
 //!
-//! `tests/testkit` is not used here: the command `dfcp lab` runs this crate, which must not depend on test code; and with symbols that are
-//! only counted ([`Counting`](crate::Counting)) a packet is larger than its bytes
-//! ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), and what is read is zeros, which cannot be checked.
+//! The test code in `tests/testkit` is not used here, for two reasons. The command `dfcp lab` runs this crate, which
+//! must not depend on test code. With symbols that are only counted ([`Counting`](crate::Counting)), a packet is larger
+//! than its bytes ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), and all data read is zero, so a
+//! test could not check it.
 
 use std::net::SocketAddr;
 
@@ -23,11 +24,11 @@ use crate::messages::{MessageApplication, Messages, MessagesError, Received, Sen
 pub struct DfcpConfig {
     /// Configuration of the sender, which opens the connection.
     pub sender: Config,
-    /// Configuration of the receiver; its profile must be the sender's.
+    /// Configuration of the receiver, which must have the same profile as the sender.
     pub receiver: Config,
-    /// Applications, clocks and lies of the ends.
+    /// Applications, clocks and false reports of the ends.
     pub behaviour: Behaviour,
-    /// Messages sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or in addition to it; `None` for a stream alone.
     pub messages: Option<Messages>,
 }
 
@@ -44,7 +45,7 @@ impl DfcpConfig {
         Self { behaviour, ..self }
     }
 
-    /// Sets the messages, which both ends then permit.
+    /// Sets the messages, and permits messages at both ends.
     #[must_use]
     pub fn with_messages(self, messages: Messages) -> Self {
         let Self { sender, receiver, .. } = self;
@@ -52,7 +53,7 @@ impl DfcpConfig {
         Self { sender, receiver, messages: Some(messages), ..self }
     }
 
-    /// Validates the messages, if any, of a flow of `bytes`.
+    /// Checks the messages, if there are any, for a flow of `bytes`.
     pub(crate) fn validate_messages(&self, bytes: Option<u64>) -> Result<(), MessagesError> {
         let Some(messages) = &self.messages else { return Ok(()) };
         messages.validate_dfcp()?;
@@ -66,12 +67,12 @@ impl DfcpConfig {
     }
 }
 
-/// Application of an end.
+/// Application that uses an end's stream.
 #[derive(Debug)]
 enum Application {
-    /// Writes this many bytes (`None`: without end), then shuts down.
+    /// Writes `left` more bytes (`None`: without end), then shuts the stream down.
     Write { left: Option<u64>, is_writable: bool, demand: Option<Meter> },
-    /// Reads.
+    /// Reads the stream and counts its bytes.
     Read { bytes: u64, limit: Option<Meter> },
 }
 
@@ -80,7 +81,7 @@ enum Application {
 pub struct DfcpEnd {
     endpoint: Endpoint,
     remote: SocketAddr,
-    /// Configuration of the connection to be opened at the first timeout.
+    /// Configuration of the connection that is opened at the first timeout; `None` once it is open.
     opens: Option<Config>,
     connection: Option<(Handle, Connection)>,
     application: Application,
@@ -89,7 +90,7 @@ pub struct DfcpEnd {
     lie: Option<Lie>,
     overhead_bytes: u32,
     waits_for_uplink: bool,
-    /// Endpoint's reply outside of a connection, with the number of its destination address.
+    /// Reply of the endpoint outside of any connection, with the number of its destination address.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
     /// Error that ended the connection; `None` after an orderly close.
@@ -97,11 +98,11 @@ pub struct DfcpEnd {
     failure: Option<ConnectError>,
 }
 
-/// Maximum length of a datagram.
+/// Maximum length of a datagram, bytes.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
 impl DfcpEnd {
-    /// Both ends of a flow of `bytes` whose [messages are valid](DfcpConfig::validate_messages).
+    /// Creates both ends of a flow of `bytes`. The caller has checked the [messages](DfcpConfig::validate_messages).
     pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
         let DfcpConfig { sender, receiver, behaviour, messages } = config;
         sender.validate()?;
@@ -126,7 +127,7 @@ impl DfcpEnd {
             ended_by: None,
             failure: None,
         };
-        // An unused stream beside messages stays open.
+        // If only messages are sent, the stream stays open and unused.
         let is_silent = messages.is_some_and(|messages| !messages.beside_stream);
         let demand = if is_silent { Some(Demand::NONE) } else { behaviour.demand };
         let write = Application::Write { left: bytes, is_writable: true, demand: demand.map(Meter::new) };
@@ -141,19 +142,19 @@ impl DfcpEnd {
         ])
     }
 
-    /// Counters of the connection.
+    /// Returns the counters of the connection.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
     }
 
-    /// Number of blocks without acknowledgement.
+    /// Returns the number of blocks that are not acknowledged yet.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
         self.connection.as_ref().map_or(0, |(_, connection)| connection.blocks_in_flight())
     }
 
-    /// Bytes of the lower headers in each packet: 20 over IP, 28 over UDP.
+    /// Returns the length of the headers below DFCP in each packet, bytes: 20 over IP, 28 over UDP.
     #[must_use]
     pub fn overhead_bytes(&self) -> u32 {
         self.overhead_bytes
@@ -200,7 +201,8 @@ impl DfcpEnd {
         self.work(now, shown, buffer);
     }
 
-    /// Writes the next datagram into `buffer`; returns its length, and the size and codepoint of its IP packet.
+    /// Writes the next datagram into `buffer`. Returns the datagram's length, and size and ECN codepoint of its IP
+    /// packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32, Ecn)> {
         let now = self.clock.shows(now);
         let (length, virtual_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
@@ -220,7 +222,7 @@ impl DfcpEnd {
         Some((length, length as u32 + virtual_bytes + self.overhead_bytes, ecn))
     }
 
-    /// Number of the address that the last polled datagram goes to.
+    /// Returns the number of the destination address of the last polled datagram.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }
@@ -236,7 +238,7 @@ impl DfcpEnd {
         next.map(|at| self.clock.time_of(at)).into_iter().chain(next_message).min()
     }
 
-    /// Time of the next write or read, for an application slower than the connection.
+    /// Returns the time of the next write or read by an application that is slower than the connection.
     fn next_piece(&self, connection: &Connection) -> Option<Time> {
         match self.application {
             Application::Write { left, is_writable, demand } => {
@@ -275,7 +277,7 @@ impl DfcpEnd {
         failed.or_else(|| self.ended_by.as_ref().map(ToString::to_string))
     }
 
-    /// Runs the application and its messages. `shown` is the time on the end's clock.
+    /// Lets the application and the messages proceed. `shown` is the time on this end's clock.
     fn work(&mut self, now: Time, shown: Time, buffer: &mut [u8]) {
         self.work_on_stream(shown, buffer);
         if let (Some(messages), Some((_, connection))) = (&mut self.messages, &mut self.connection) {

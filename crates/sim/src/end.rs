@@ -1,4 +1,4 @@
-//! End of a flow with any transport.
+//! End of a flow, for any transport.
 
 use dfcp_netem::Ecn;
 use dfcp_time::Time;
@@ -11,15 +11,15 @@ use crate::quic::QuicEnd;
 use crate::tcp;
 use crate::web::{self, WebReceiver, WebSender};
 
-/// Scratch size: the longest message.
+/// Length of the scratch buffer, bytes: that of the longest message.
 const SCRATCH_BYTES: usize = messages::DFCP_BYTES_MAX as usize;
 
-/// Scratch memory shared by all ends, so that it stays in the cache.
+/// Scratch memory shared by all ends, so that it stays in the CPU cache.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// Buffer of [`SCRATCH_BYTES`].
+    /// Scratch buffer of [`SCRATCH_BYTES`].
     pub(crate) bytes: Box<[u8]>,
-    /// Buffers of received datagrams, for reuse.
+    /// Unused buffers for datagrams.
     pub(crate) spare: Vec<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Scratch {
     }
 }
 
-/// Packet that an end sends.
+/// Packet that an end is sending.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) size_bytes: u32,
@@ -40,9 +40,9 @@ pub(crate) struct Outgoing {
 /// End of a flow.
 #[derive(Debug)]
 pub enum End {
-    /// Sending TCP model.
+    /// Sender of the TCP model.
     TcpSender(Box<tcp::Sender>),
-    /// Receiving TCP model.
+    /// Receiver of the TCP model.
     TcpReceiver(Box<tcp::Receiver>),
     /// DFCP sender or receiver.
     Dfcp(Box<DfcpEnd>),
@@ -57,7 +57,7 @@ pub enum End {
 }
 
 impl End {
-    /// Both ends of a flow of `bytes`: sender, receiver.
+    /// Creates both ends of a flow of `bytes`: sender, receiver.
     pub(crate) fn pair(transport: Transport, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], FlowError> {
         match transport {
             Transport::Tcp(config) => {
@@ -82,7 +82,7 @@ impl End {
         }
     }
 
-    /// Processes a packet; `from` is the number of its source address, `ecn` its codepoint on arrival.
+    /// Processes a packet. `from` is the number of its source address, `ecn` its ECN codepoint on arrival.
     pub(crate) fn handle_packet(&mut self, now: Time, from: u16, ecn: Ecn, mut body: Body, scratch: &mut Scratch) {
         if let Body::Tcp(segment) | Body::Web { segment, .. } = &mut body {
             segment.ecn = ecn;
@@ -105,7 +105,7 @@ impl End {
             (Self::WebReceiver(receiver), Body::Web { connection, segment }) => {
                 receiver.on_segment(now, connection, &segment);
             }
-            // Packets match the flow's transport.
+            // Unreachable: packets always match their flow's transport.
             (
                 Self::TcpSender(_)
                 | Self::TcpReceiver(_)
@@ -131,7 +131,7 @@ impl End {
         }
     }
 
-    /// Next packet that may be sent now.
+    /// Returns the next packet that may be sent now.
     pub(crate) fn poll_transmit(&mut self, now: Time, scratch: &mut Scratch) -> Option<Outgoing> {
         let unmarked = |size_bytes, body| Outgoing { size_bytes, ecn: Ecn::NotEct, body };
         match self {
@@ -158,7 +158,7 @@ impl End {
         }
     }
 
-    /// Number of the address that the last polled packet goes to.
+    /// Returns the number of the destination address of the last polled packet.
     pub(crate) fn sends_to(&self) -> u16 {
         match self {
             Self::Dfcp(end) => end.sends_to(),
@@ -179,16 +179,16 @@ impl End {
         }
     }
 
-    /// Time of the next poll or timer, for an end whose interface is full.
+    /// Returns the time at which to poll again an end that may not send now because its interface is full.
     pub(crate) fn asks_again(&self, now: Time) -> Option<Time> {
         match self {
-            // QUIC must build a packet to know whether it has one.
+            // QUIC must build a packet to find out whether it has one.
             Self::Quic(_) => Some(now),
             _ => self.next_timeout(now),
         }
     }
 
-    /// Time until which an end that has just sent has nothing more to send, if known.
+    /// Called after a packet was sent: returns the time until which the end has nothing more to send, if that is known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
             Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
@@ -196,8 +196,9 @@ impl End {
         }
     }
 
-    /// True if the end sends as fast as its interface takes packets, and must be polled only while there is room. QUIC is limited by its
-    /// socket, which fills long before its window: otherwise, on a path without loss, the queue would grow with the window for ever.
+    /// Returns true if the end sends as fast as its interface accepts packets, so that it must be polled only while the
+    /// interface has room. A real QUIC sender is limited by its socket, which is full long before the window is.
+    /// Without this, the queue would grow with the window for ever on a path without loss.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
             Self::Quic(_) => true,
@@ -206,12 +207,12 @@ impl End {
         }
     }
 
-    /// True if the end must know the interface's queue before it is polled.
+    /// Returns true if the end must know the length of its interface's queue before it is polled.
     pub(crate) fn minds_uplink(&self) -> bool {
         matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
-    /// Records the number of packets queued at the sender's interface.
+    /// Tells the end the number of packets queued at its interface.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
         match self {
             Self::TcpSender(sender) => sender.note_device_queue(packets),
@@ -220,7 +221,7 @@ impl End {
         }
     }
 
-    /// True if the end has more to send when the next packet has left the interface.
+    /// Returns true if the end can send more as soon as the next packet has left the interface.
     pub(crate) fn resumes_by_uplink(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.waits_for_device(),
@@ -229,7 +230,7 @@ impl End {
         }
     }
 
-    /// Delivered application bytes: of streams in order, of messages on time.
+    /// Returns the application bytes delivered: of streams in order, of messages on time.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
             Self::TcpSender(_) | Self::WebSender(_) => 0,
@@ -241,18 +242,18 @@ impl End {
         }
     }
 
-    /// True once this end knows that the other has received everything.
+    /// Returns true once this end knows that the other end has received everything.
     pub(crate) fn is_confirmed(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.is_finished(),
-            // Web traffic lasts for the whole run.
+            // Web traffic and models last for the whole simulation. A TCP receiver does not learn of the confirmation.
             Self::TcpReceiver(_) | Self::Model(_) | Self::WebSender(_) | Self::WebReceiver(_) => false,
             Self::Dfcp(end) => end.is_confirmed(),
             Self::Quic(end) => end.is_confirmed(),
         }
     }
 
-    /// Counters of an end that sends messages.
+    /// Returns the sender's counts of messages; `None` for other ends.
     pub(crate) fn messages_sent(&self, now: Time) -> Option<Sent> {
         match self {
             Self::Dfcp(end) => end.messages_sent(now),
@@ -261,7 +262,7 @@ impl End {
         }
     }
 
-    /// Counters of an end that receives messages.
+    /// Returns the receiver's counts of messages; `None` for other ends.
     pub(crate) fn messages_received(&self, now: Time) -> Option<Received> {
         match self {
             Self::Dfcp(end) => end.messages_received(now),

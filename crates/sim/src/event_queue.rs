@@ -1,25 +1,28 @@
-//! Event queue of the simulator. Each source of events has one slot with its next event. Events are ordered by time, FIFO among equals.
+//! Event queue of the simulator. Each source of events has one slot, which holds its next event. Events are served in
+//! the order of time, and simultaneous events in the order of entry.
 
 use dfcp_time::Time;
 
-/// Source of events: a link, an end of a flow, a sampler. The [`EventQueue`] holds its next event, if any.
+/// Slot of a source of events: a link, an end of a flow, or a sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
-/// Time of an event with the order of entry below it. One number avoids an unpredictable branch per comparison.
+/// Time of an event in the upper 64 bits, and its order of entry in the lower ones. A single number avoids an
+/// unpredictable branch per comparison.
 type Key = u128;
 
-/// Later than every event.
+/// Key that is greater than that of every event.
 const NEVER: Key = Key::MAX;
 
-/// Next events of all slots, in a tournament tree: each node names the earlier of its two children. A change costs one comparison per
-/// level, and stops where the changed slot neither wins nor has won. The queue holds links and ends, not packets: a few hundred entries
-/// with a hundred thousand packets in flight.
+/// Next events of all slots, in a tournament tree: each node names the earlier of its two children. A change costs one
+/// comparison per level, and ends at the first node whose winner it does not affect. The queue holds links and ends
+/// instead of packets, so it has a few hundred entries even with a hundred thousand packets in flight.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// Key per slot, padded by [`NEVER`] to a power of two.
+    /// Key of each slot, padded with [`NEVER`] to a power of two.
     keys: Vec<Key>,
-    /// Winning slot of every node: the children of `n` are `2n` and `2n + 1`, the last half has a leaf per key.
+    /// Winning slot of each node. The children of node `n` are `2n` and `2n + 1`; the second half are the leaves, one
+    /// per key.
     winners: Vec<u32>,
     slots: usize,
     entered: u64,
@@ -41,20 +44,21 @@ impl EventQueue {
         Slot((self.slots - 1) as u32)
     }
 
-    /// Time and source of the next event, which stays until [`set`](Self::set) changes it.
+    /// Returns time and slot of the next event. The event stays until [`set`](Self::set) changes it.
     pub(crate) fn first(&self) -> Option<(Time, Slot)> {
         let slot = self.winners[1];
         time_of(self.keys[slot as usize]).map(|time| (time, Slot(slot)))
     }
 
-    /// Sets the next event of `slot`; `None` for never. An unchanged time keeps its order.
+    /// Sets the next event of `slot`; `None` for no event. If the time is unchanged, the event keeps its order.
     pub(crate) fn set(&mut self, slot: Slot, time: Option<Time>) {
         if time != time_of(self.keys[slot.0 as usize]) {
             self.set_again(slot, time);
         }
     }
 
-    /// Sets the next event, as [`set`](Self::set), of a slot whose event is being served: an equal time is a new event, after the others.
+    /// Like [`set`](Self::set), for a slot whose event is being served. An event with the same time is then a new one,
+    /// served after all others of that time.
     pub(crate) fn set_again(&mut self, slot: Slot, time: Option<Time>) {
         let key = time.map_or(NEVER, |time| {
             self.entered += 1;
@@ -123,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// Model test against a list, searched for the smallest time and, among equals, the earliest entry.
+        /// Model test against a list that is searched for the earliest time and, among equal times, the earliest entry.
         #[test]
         fn agrees_with_a_sorted_list(changes in prop::collection::vec((0..20_usize, prop::option::of(0..15_u64), any::<bool>()), 0..300)) {
             let mut event_queue = EventQueue::default();

@@ -1,4 +1,4 @@
-//! Flow: two ends, their routes, and its results.
+//! Flow: two ends, the routes between them, and the results.
 
 use dfcp_time::Time;
 
@@ -11,19 +11,19 @@ use crate::packet::LinkId;
 /// Results of a flow so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
-    /// Time at which its sender opened the connection.
+    /// Time at which the sender opened the connection.
     pub started_at: Time,
-    /// Time of the first byte at the receiver.
+    /// Arrival of the first byte at the receiver.
     pub first_byte_at: Option<Time>,
-    /// Time of the last byte at the receiver, for a flow of finite size.
+    /// Arrival of the last byte at the receiver, for a flow of finite size.
     pub completed_at: Option<Time>,
-    /// Time at which the sender got the confirmation.
+    /// Time at which the sender got the confirmation of the last byte.
     pub confirmed_at: Option<Time>,
-    /// Delivered application bytes: of streams in order, of messages on time.
+    /// Application bytes delivered: of streams in order, of messages on time.
     pub delivered_bytes: u64,
-    /// Results of its messages, if any.
+    /// Results of the flow's messages; `None` without messages.
     pub messages: Option<MessageReport>,
-    /// Error that ended the flow early.
+    /// Error that ended the flow early; `None` without an error.
     pub failure: Option<String>,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct Flow {
     /// Sender and receiver.
     pub(crate) ends: [End; 2],
     pub(crate) slots: [Slot; 2],
-    /// Routes from the sender and from the receiver.
+    /// Routes of packets from the sender, and of packets from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
     stop: Option<Time>,
     rebinds: Vec<Time>,
-    /// Error that ended the flow early without an end's knowledge.
+    /// Error that ended the flow early and that neither end has noticed.
     failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,
@@ -66,18 +66,18 @@ impl Flow {
         })
     }
 
-    /// True once the ends are silent.
+    /// Returns true once both ends are silent.
     pub(crate) fn is_stopped(&self, now: Time) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
     }
 
-    /// Number of the sender's current address.
+    /// Returns the number of the sender's current address.
     pub(crate) fn address(&self, now: Time) -> u16 {
         self.rebinds.partition_point(|&at| at <= now) as u16
     }
 
-    /// True if packets from sender address number `address` belong to the connection. TCP's is bound to its first address: the receiver
-    /// resets it for any other, which ends the flow.
+    /// Returns true if packets from the sender's address number `address` belong to the connection. A TCP connection is
+    /// bound to its first address: the receiver resets it for packets from another address, which ends the flow.
     pub(crate) fn admits(&mut self, now: Time, address: u16) -> bool {
         let is_tcp = matches!(self.ends[0], End::TcpSender(_));
         if !is_tcp || address == self.address(self.started_at) {

@@ -1,7 +1,8 @@
-//! Discrete-event simulator of DFCP's own code, models of TCP, and quinn's QUIC, over the links of `dfcp-netem`.
+//! Discrete-event simulator, over the links of `dfcp-netem`, of three kinds of transports: DFCP's own code, models of
+//! TCP, and quinn's QUIC.
 //!
-//! Time is integer nanoseconds, and simultaneous events happen in the order of scheduling; so a seed determines everything, on every
-//! machine and in every build.
+//! Time is counted in integer nanoseconds, and simultaneous events happen in the order of scheduling. A seed therefore
+//! determines all events, on every machine and in every build.
 
 #![forbid(unsafe_code)]
 

@@ -1,32 +1,33 @@
-//! Lying receivers: reports are falsified before departure, in everything that a plaintext connection cannot prove.
+//! Receivers that send false reports. Every value that a plaintext connection cannot prove is falsified before
+//! departure.
 
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, decode};
 use dfcp_wire::segment::{Address, Received, Segment};
 use dfcp_wire::{DatagramBuffer, Unverified};
 
-/// Lie in a receiver's reports.
+/// Falsification of a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// Claim that everything arrives four times as fast.
+    /// Data is claimed to arrive four times as fast as it does.
     Arrivals,
-    /// Claim that half of the arrivals are lost.
+    /// Half of the arrivals are claimed to be lost.
     Losses,
 }
 
-/// Factor by which claimed arrivals are faster.
+/// Factor by which the claimed arrival rate exceeds the true one.
 const FASTER: u32 = 4;
-/// Type of the record of marks, and length of a mark (`spec/wire-format.md` §9).
+/// Type of the record that contains marks (`spec/wire-format.md` §9).
 const MARKS: u8 = 4;
 const MARK_BYTES: usize = 9;
 
 impl Lie {
-    /// Falsifies the datagram of `length` bytes in `datagram` if it is a report; the length stays.
+    /// Falsifies the datagram in the first `length` bytes of `datagram` if it is a report. Its length does not change.
     pub(crate) fn tell(self, datagram: &mut [u8], length: usize) {
         let Some(lied) = datagram.get(..length).and_then(|honest| self.lied(honest)) else { return };
         datagram[..length].copy_from_slice(&lied[..length]);
     }
 
-    /// Falsified copy of the report `honest`; `None` if it is no report.
+    /// Returns a falsified copy of the report `honest`; `None` if the datagram is no report.
     fn lied(self, honest: &[u8]) -> Option<DatagramBuffer> {
         let Ok(Unverified::Clear(clear)) = Unverified::read(honest) else { return None };
         let Ok(Received { segment: segment @ Segment::Report(_), number, payload }) = clear.verify(honest) else {
@@ -52,7 +53,7 @@ impl Lie {
         }
     }
 
-    /// Falsifies the marks among the records, each of type, length and value.
+    /// Falsifies the marks in the records of a report. Each record consists of type, length and value.
     fn of_records(self, mut records: &mut [u8]) {
         while let Some(([kind, high, low], rest)) = records.split_first_chunk_mut::<3>() {
             let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -64,8 +65,9 @@ impl Lie {
         }
     }
 
-    /// Falsifies the marks of a report. A mark has three 24-bit numbers: how much earlier it was, and how many datagram numbers and
-    /// arrivals lie between. Each mark must be earlier than the one before it in the report.
+    /// Falsifies the marks of a report. A mark consists of three 24-bit numbers: how much earlier it was, and how many
+    /// datagram numbers and how many arrivals lie in between. Each mark must be earlier than the previous mark in the
+    /// report.
     fn of_marks(self, marks: &mut [u8]) {
         let mut newer_us = 0;
         for mark in marks.as_chunks_mut::<MARK_BYTES>().0 {
@@ -100,7 +102,7 @@ mod tests {
         wasted: dfcp_wire::feedback::Wasted { dependent: 4, late: 5, refused: 6 },
     };
 
-    /// Report with two marks and a stream's record.
+    /// Returns a report with two marks and a record of another type.
     fn honest() -> (DatagramBuffer, usize) {
         let mut datagram = [0; dfcp_wire::DATAGRAM_BYTES_MAX];
         let segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });

@@ -1,21 +1,21 @@
-//! Observers of events, chosen at compile time, so that `Nobody` is zero-cost.
+//! Observers of the simulation's events. They are chosen at compile time, so [`Nobody`] costs nothing.
 
 use dfcp_time::Time;
 
 use crate::packet::{LinkId, Packet};
 
-/// Observer of every packet's steps, in order of time.
+/// Observer of every step of every packet, in order of time.
 pub trait Observer {
     /// Called when an end sends `packet`.
     fn sent(&mut self, _now: Time, _packet: &Packet) {}
 
-    /// Called when `packet` arrives at the entrance of `link`, which may drop it.
+    /// Called when `packet` arrives at the entrance of `link`, which may then drop it.
     fn offered(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
 
     /// Called when `packet` leaves `link`.
     fn arrived(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
 
-    /// Called when `packet` reaches its end.
+    /// Called when `packet` reaches the end to which it was sent.
     fn delivered(&mut self, _now: Time, _packet: &Packet) {}
 }
 
@@ -25,7 +25,7 @@ pub struct Nobody;
 
 impl Observer for Nobody {}
 
-/// Optional observer.
+/// Observer that is optional.
 impl<A: Observer> Observer for Option<A> {
     fn sent(&mut self, now: Time, packet: &Packet) {
         self.iter_mut().for_each(|observer| observer.sent(now, packet));
@@ -44,7 +44,7 @@ impl<A: Observer> Observer for Option<A> {
     }
 }
 
-/// Pair of observers.
+/// Pair of observers, each of which receives all events.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn sent(&mut self, now: Time, packet: &Packet) {
         self.0.sent(now, packet);
@@ -67,7 +67,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// Hash of all events: equal for equal seeds, in every build and on every machine.
+/// Hash of all events. Equal seeds give equal hashes, in every build and on every machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprint(u64);
 
@@ -78,17 +78,17 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Hash of the events so far.
+    /// Returns the hash of the events so far.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0
     }
 
     fn add(&mut self, what: u64, now: Time, packet: &Packet) {
-        // Zero for Not-ECT packets. Flow numbers do not reach these bits.
+        // The ECN codepoint is hashed in bits that flow numbers do not reach. It is zero for Not-ECT packets.
         let ecn = u64::from(packet.ecn.bits()) << 62;
         let size = ecn ^ (u64::from(packet.flow) << 32 | u64::from(packet.size_bytes));
-        // FNV-1a over words, with a rotation that mixes high bits down.
+        // FNV-1a over 64-bit words, with a rotation that moves high bits down.
         for word in [now.as_ns(), packet.id << 3 | what, size] {
             self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(23);
         }

@@ -1,4 +1,4 @@
-//! Packets, and identifiers of links and flows.
+//! Packets of the simulation, and identifiers of links and flows.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,7 +16,7 @@ pub struct LinkId(pub(crate) u32);
 pub struct FlowId(pub(crate) u32);
 
 impl LinkId {
-    /// Index in the order of addition.
+    /// Returns the index of the link in the order of addition.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -24,33 +24,33 @@ impl LinkId {
 }
 
 impl FlowId {
-    /// Index in the order of addition.
+    /// Returns the index of the flow in the order of addition.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Packet of a flow, on its way to one of its ends.
+/// Packet of a flow, on its way to one of the flow's ends.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Packet number, in the order of sending; a copy has its original's number.
+    /// Packet number, in the order of sending. A duplicate has the number of its original.
     pub id: u64,
     /// Flow of the packet.
     pub flow: u32,
-    /// True in the direction from receiver to sender.
+    /// True for packets from the receiver to the sender.
     pub is_back: bool,
-    /// Index of the current link in the route.
+    /// Index, within the route, of the link on which the packet is.
     pub(crate) leg: u16,
-    /// Number, from 0, of the sender's address that the packet comes from, or goes to.
+    /// Number, from 0, of the sender's address from which the packet comes or to which it goes.
     pub(crate) address: u16,
-    /// Bytes of the IP packet.
+    /// Size of the IP packet, bytes.
     pub size_bytes: u32,
-    /// ECN codepoint, which marking queues set to CE.
+    /// ECN codepoint. Marking queues set it to CE.
     pub ecn: Ecn,
-    /// True after a bit flip, which the checksum detects.
+    /// True after a bit error that a checksum will detect.
     pub(crate) is_damaged: bool,
-    /// Content for the receiving end.
+    /// Content, processed by the receiving end.
     pub body: Body,
 }
 
@@ -59,9 +59,9 @@ pub struct Packet {
 pub enum Body {
     /// Segment of a TCP model.
     Tcp(Box<Segment>),
-    /// Datagram of real protocol code.
+    /// Datagram of DFCP's own code.
     Datagram(Datagram),
-    /// A packet of QUIC.
+    /// QUIC packet of quinn.
     Quic(Vec<u8>),
     /// Datagram of a message model.
     Model(ModelSegment),
@@ -74,11 +74,11 @@ pub enum Body {
     },
 }
 
-/// Longest content stored inline without enlarging [`Body`].
+/// Longest datagram stored in the packet itself; more would enlarge [`Body`].
 const SHORT_BYTES_MAX: usize = 38;
 
-/// Bytes of a datagram. Short ones are stored in the packet itself, such as most whose symbols are only counted. Very many are in flight, and a cache
-/// miss per packet would cost more than everything else.
+/// Bytes of a datagram. Short datagrams are stored in the packet itself; most are short if their symbols are only
+/// counted. Very many packets are in flight, and one cache miss per packet would cost more than everything else.
 #[derive(Clone, Debug)]
 pub struct Datagram(Place);
 
@@ -89,7 +89,7 @@ enum Place {
 }
 
 impl Datagram {
-    /// Copies `bytes`, into a reused buffer if needed.
+    /// Copies `bytes`. Long datagrams reuse a buffer of `spare`.
     pub(crate) fn copy(bytes: &[u8], spare: &mut Vec<Vec<u8>>) -> Self {
         if bytes.len() > SHORT_BYTES_MAX {
             let mut buffer = spare.pop().unwrap_or_default();
@@ -102,7 +102,7 @@ impl Datagram {
         Self(Place::Short { length: bytes.len() as u8, bytes: place })
     }
 
-    /// Returns its buffer, if any, for reuse.
+    /// Returns the buffer of a long datagram to `spare`.
     pub(crate) fn recycle(self, spare: &mut Vec<Vec<u8>>) {
         if let Place::Long(buffer) = self.0 {
             spare.push(buffer);
@@ -149,7 +149,8 @@ impl OnLink for Packet {
 
     fn corrupt(&mut self, random: u64) {
         match &mut self.body {
-            // UDP's checksum detects it before QUIC; QUIC's bytes are random, so the position of the bit must not matter.
+            // The UDP checksum detects the error before QUIC sees it. QUIC's bytes differ between runs, so the position
+            // of the wrong bit must not matter.
             Body::Tcp(_) | Body::Quic(_) | Body::Model(_) | Body::Web { .. } => self.is_damaged = true,
             Body::Datagram(bytes) => flip_bit(bytes, random),
         }

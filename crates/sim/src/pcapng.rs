@@ -1,4 +1,5 @@
-//! Captures in pcapng, for tshark and Wireshark: IPv4 packets, with the modelled part of their contents.
+//! Captures in the format pcapng, for tshark and Wireshark: IPv4 packets with those parts of their content that are
+//! modelled.
 
 mod ip;
 
@@ -11,7 +12,7 @@ use crate::end::End;
 use crate::observer::Observer;
 use crate::packet::{FlowId, LinkId, Packet};
 
-/// Link type of IP packets without a link layer.
+/// Link type of IP packets without link-layer header.
 const LINKTYPE_RAW: u16 = 101;
 
 // Block types and option codes (draft-ietf-opsawg-pcapng, §4).
@@ -21,42 +22,43 @@ const ENHANCED_PACKET: u32 = 6;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 
-/// Point at which packets are captured.
+/// Point of the network at which packets are captured.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// The entrance of a link.
+    /// Entrance of a link.
     Link(LinkId),
-    /// The senders' hosts.
+    /// Hosts of the senders.
     Senders,
 }
 
 /// Counts of captured and omitted packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Captured packets.
+    /// Packets in the capture.
     pub packets: u64,
-    /// Packets omitted at the limit.
+    /// Packets omitted because the capture had reached its size limit.
     pub left_out: u64,
-    /// Time of the first omitted packet.
+    /// Time of the first omitted packet; `None` if there is none.
     pub full_at: Option<Time>,
 }
 
-/// Writer of packets with nanosecond timestamps. Bytes that are not modelled (TCP's data, symbols that are only counted) are cut off, as by a snap length.
+/// Writer of captures, with timestamps in nanoseconds. Bytes that are not modelled, such as TCP's data and symbols that
+/// are only counted, are cut off as by a snap length.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,
     place: Place,
-    /// Transports of the flows.
+    /// Transports of the flows, by index of the flow.
     carriers: Vec<Carrier>,
     limit_bytes: u64,
     written_bytes: u64,
     captured: Captured,
     failure: Option<io::Error>,
-    /// Body of the block being built.
+    /// Body of the block that is being built.
     body: Vec<u8>,
 }
 
-/// Bytes of a block around its body.
+/// Length of a block without its body, bytes.
 const AROUND_BYTES: u64 = 12;
 
 fn block(to: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {
@@ -80,16 +82,16 @@ impl<W: Write> Pcapng<W> {
     /// Creates a capture at the entrance of `link`.
     ///
     /// # Errors
-    /// Fails if `to` does.
+    /// Fails if writing to `to` fails.
     pub fn new(to: W, link: LinkId) -> io::Result<Self> {
         Self::begin(to, Place::Link(link), &[format!("link{}", link.index() + 1)])
     }
 
-    /// Creates a capture of the packets at the senders of the first `flows` flows, as if made at their hosts. Each has its own interface:
-    /// `flow1`, `flow2` and so on.
+    /// Creates a capture of the packets sent and received by the senders of the first `flows` flows, as if captured at
+    /// their hosts. Each sender is an interface of its own: `flow1`, `flow2` and so on.
     ///
     /// # Errors
-    /// Fails if `to` does.
+    /// Fails if writing to `to` fails.
     pub fn at_senders(to: W, flows: usize) -> io::Result<Self> {
         let names: Vec<String> = (1..=flows).map(|flow| format!("flow{flow}")).collect();
         Self::begin(to, Place::Senders, &names)
@@ -106,17 +108,17 @@ impl<W: Write> Pcapng<W> {
             failure: None,
             body: Vec::new(),
         };
-        // Byte order, version 1.0, length unknown.
+        // Byte order, version 1.0, unknown length of the section.
         capture.body.extend_from_slice(&0x1A2B_3C4D_u32.to_le_bytes());
         capture.body.extend_from_slice(&1_u32.to_le_bytes());
         capture.body.extend_from_slice(&u64::MAX.to_le_bytes());
         capture.put(SECTION_HEADER)?;
         for name in interfaces {
-            // No snap length.
+            // Link type, and no snap length.
             capture.body.extend_from_slice(&u32::from(LINKTYPE_RAW).to_le_bytes());
             capture.body.extend_from_slice(&0_u32.to_le_bytes());
             option(&mut capture.body, IF_NAME, name.as_bytes());
-            // 10⁻⁹ s.
+            // The unit of timestamps is 10⁻⁹ s.
             option(&mut capture.body, IF_TSRESOL, &[9]);
             option(&mut capture.body, 0, &[]);
             capture.put(INTERFACE_DESCRIPTION)?;
@@ -124,29 +126,30 @@ impl<W: Write> Pcapng<W> {
         Ok(capture)
     }
 
-    /// Limits the capture to `limit_bytes`.
+    /// Limits the size of the capture to `limit_bytes`.
     #[must_use]
     pub fn with_limit(self, limit_bytes: u64) -> Self {
         Self { limit_bytes, ..self }
     }
 
-    /// Sets properties of `flow` that its packets omit, from its sender: UDP or IP, and the options negotiated in SYNs.
+    /// Sets properties of `flow` that its packets do not contain: UDP or IP, and the options that TCP negotiates in
+    /// SYNs.
     pub fn describe(&mut self, flow: FlowId, sender: &End) {
         let count = self.carriers.len().max(flow.index() + 1);
         self.carriers.resize(count, Carrier::default());
         self.carriers[flow.index()] = Carrier::of(sender);
     }
 
-    /// Packets captured and omitted so far.
+    /// Returns the counts of packets captured and omitted so far.
     #[must_use]
     pub fn captured(&self) -> Captured {
         self.captured
     }
 
-    /// Ends the capture; returns the writer.
+    /// Ends the capture and returns the writer.
     ///
     /// # Errors
-    /// Returns the first write error, after which packets are missing.
+    /// Returns the first write error. Packets after it are missing.
     pub fn finish(mut self) -> io::Result<W> {
         match self.failure.take() {
             Some(failure) => Err(failure),
@@ -154,7 +157,7 @@ impl<W: Write> Pcapng<W> {
         }
     }
 
-    /// Writes a block with the content of `body`.
+    /// Writes a block whose body is in `self.body`, and clears the body.
     fn put(&mut self, kind: u32) -> io::Result<()> {
         block(&mut self.to, kind, &self.body)?;
         self.written_bytes += AROUND_BYTES + self.body.len().next_multiple_of(4) as u64;

@@ -1,4 +1,4 @@
-//! Event loop.
+//! Event loop of the simulator.
 
 use dfcp_netem::{ConfigError, Link, LinkChange, LinkConfig, LinkStats};
 use dfcp_time::Time;
@@ -10,14 +10,15 @@ use crate::flow::{Flow, FlowReport};
 use crate::observer::{Nobody, Observer};
 use crate::packet::{FlowId, LinkId, Packet};
 
-/// Link or end that owns a slot of the event queue.
+/// Owner of a slot of the event queue: a link, or an end of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Link(u32),
     End { flow: u32, is_receiver: bool },
 }
 
-/// Links, and flows over them. Equal calls in equal order, with the same seed, give equal events on every machine.
+/// Links, and flows over them. The same calls in the same order with the same seed give the same events on every
+/// machine.
 #[derive(Debug)]
 pub struct Simulation<O = Nobody> {
     now: Time,
@@ -33,7 +34,7 @@ pub struct Simulation<O = Nobody> {
 }
 
 impl<O: Observer> Simulation<O> {
-    /// Creates an empty simulation. `seed` determines every random event; `observer` receives all events.
+    /// Creates an empty simulation. `seed` determines every random event; `observer` is notified of all events.
     #[must_use]
     pub fn new(seed: u64, observer: O) -> Self {
         Self {
@@ -55,9 +56,9 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.add_slot()
     }
 
-    /// Seed of a random source, distinct for each `what` and `place`.
+    /// Returns the seed of a random source. It differs for each pair of `what` and `place`.
     fn seed_of(&self, what: u64, place: usize) -> u64 {
-        // SplitMix64's steps spread neighbouring arguments.
+        // SplitMix64's steps give unrelated seeds for neighbouring arguments.
         let mut z = self.seed ^ (what << 48 | place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -76,10 +77,10 @@ impl<O: Observer> Simulation<O> {
         Ok(id)
     }
 
-    /// Adds a flow, which begins at its start time.
+    /// Adds a flow, which starts at its start time.
     ///
     /// # Errors
-    /// Fails if the configuration is invalid, or a route is empty or contains unknown links.
+    /// Fails if the configuration is invalid, if a route is empty or too long, or if a route contains an unknown link.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, FlowError> {
         for route in [&config.forward, &config.back] {
             if route.is_empty() || route.len() > usize::from(u16::MAX) {
@@ -97,56 +98,56 @@ impl<O: Observer> Simulation<O> {
         Ok(id)
     }
 
-    /// Time up to which all events have happened.
+    /// Returns the time up to which all events have happened.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Number of packets sent by ends, and of deliveries by links.
+    /// Returns the number of packets sent by ends, and the number of deliveries by links.
     #[must_use]
     pub fn packets_and_hops(&self) -> (u64, u64) {
         (self.packets, self.hops)
     }
 
-    /// All links, in the order of addition.
+    /// Returns all links, in the order of addition.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
         (0..self.links.len() as u32).map(LinkId)
     }
 
-    /// State and counters of `link`, as of now.
+    /// Returns state and counters of `link` at the current time.
     pub fn link(&mut self, link: LinkId) -> &Link<Packet> {
         let link = &mut self.links[link.index()].0;
         link.advance(self.now);
         link
     }
 
-    /// Counters of `link`, as of now.
+    /// Returns the counters of `link` at the current time.
     pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
         self.link(link).stats()
     }
 
-    /// Results of `flow` so far.
+    /// Returns the results of `flow` so far.
     #[must_use]
     pub fn flow(&self, flow: FlowId) -> FlowReport {
         self.flows[flow.index()].report(self.now)
     }
 
-    /// Shared access to the observer.
+    /// Returns the observer.
     #[must_use]
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// Mutable access to the observer.
+    /// Returns the observer, mutably.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// Changes `link` from now on.
+    /// Changes the configuration of `link` from now on.
     ///
     /// # Errors
-    /// Fails if its rate or loss is invalid; the link is then unchanged.
+    /// Fails if the new rate or loss is invalid. The link is then unchanged.
     pub fn change(&mut self, link: LinkId, change: &LinkChange) -> Result<(), ConfigError> {
         let (link, slot) = &mut self.links[link.index()];
         link.change(self.now, change)?;
@@ -154,7 +155,7 @@ impl<O: Observer> Simulation<O> {
         Ok(())
     }
 
-    /// Runs all events up to and including `until`.
+    /// Processes all events up to and including the time `until`.
     pub fn run_until(&mut self, until: Time) {
         while let Some((time, slot)) = self.event_queue.first() {
             if time > until {
@@ -176,7 +177,7 @@ impl<O: Observer> Simulation<O> {
             if next.is_none_or(|at| at > self.now) {
                 return self.event_queue.set_again(slot, next);
             }
-            // The packet may have been lost behind the transmitter.
+            // There is no packet if it was lost after its transmission.
             if let Some(packet) = self.links[index].0.pop(self.now) {
                 self.hops += 1;
                 self.observer.arrived(self.now, LinkId(index as u32), &packet);
@@ -193,7 +194,7 @@ impl<O: Observer> Simulation<O> {
         self.transmit(flow, is_receiver);
     }
 
-    /// Passes a packet to the next link, or to its end.
+    /// Passes a packet to the next link of its route, or to the end of its flow.
     fn forward(&mut self, mut packet: Packet) {
         let flow = packet.flow as usize;
         packet.leg += 1;
@@ -203,7 +204,7 @@ impl<O: Observer> Simulation<O> {
         }
         let is_receiver = !packet.is_back;
         if packet.is_back && packet.address != self.flows[flow].address(self.now) {
-            return; // to an address which the sender no longer has
+            return; // The sender no longer has the address to which the packet goes.
         }
         self.observer.delivered(self.now, &packet);
         if self.flows[flow].is_stopped(self.now) {
@@ -229,7 +230,7 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.set(*slot, link.next_time());
     }
 
-    /// Polls an end for packets, and schedules its next poll.
+    /// Polls an end for packets, and schedules the next poll.
     fn transmit(&mut self, index: usize, is_receiver: bool) {
         let side = usize::from(is_receiver);
         let uplink = self.flows[index].routes[side][0];
@@ -256,14 +257,15 @@ impl<O: Observer> Simulation<O> {
             let packet = Packet { id, flow, is_back, leg: 0, address, size_bytes, ecn, is_damaged: false, body };
             self.observer.sent(self.now, &packet);
             self.offer(uplink, packet);
-            // Predicting a refusal is cheaper than being refused.
+            // An end that predicts its next packet is not polled in vain, which is cheaper.
             let quiet = if waits { None } else { self.flows[index].ends[side].quiet_until(self.now) };
             if quiet.is_some() {
                 break quiet;
             }
         };
         if waits && self.links[uplink.index()].0.queue_len() > 0 {
-            // One packet waits behind the one being sent; when that has left, there is room again.
+            // One packet waits behind the one that is being transmitted. When that transmission ends, there is room
+            // again.
             let ready = self.links[uplink.index()].0.sent_at();
             wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
         }
@@ -273,7 +275,7 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.set_again(self.flows[index].slots[side], wake);
     }
 
-    /// Sender or receiver of a flow, for tests and reports that read its state.
+    /// Returns the sender or the receiver of a flow, for tests and reports that read its state.
     #[must_use]
     pub fn end(&self, flow: FlowId, is_receiver: bool) -> &End {
         &self.flows[flow.index()].ends[usize::from(is_receiver)]

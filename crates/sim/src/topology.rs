@@ -1,4 +1,4 @@
-//! Networks: nodes, links between them, and routes.
+//! Networks: nodes, the links between them, and routes.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::simulation::Simulation;
 pub struct Node(usize);
 
 impl Node {
-    /// Index among the nodes of its graph, from 0.
+    /// Returns the index among the nodes of the graph, from 0.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// One direction of a link of a [`Graph`].
+/// One direction of a link in a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge(usize);
 
 impl Edge {
-    /// Index among the edges of its graph, from 0.
+    /// Returns the index among the edges of the graph, from 0.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
@@ -39,14 +39,14 @@ struct Connected {
     link: LinkConfig,
 }
 
-/// Graph of nodes and links.
+/// Nodes, and links between them.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: usize,
     edges: Vec<Connected>,
 }
 
-/// Links of a [`Graph`] in a simulation.
+/// [`Graph`] whose links have been added to a simulation.
 #[derive(Clone, Debug)]
 pub struct Network {
     graph: Graph,
@@ -60,33 +60,34 @@ impl Graph {
         Node(self.nodes - 1)
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// All edges in the order of addition: source, destination, and link.
+    /// Returns all edges in the order of addition: source, destination, and link.
     pub fn edges(&self) -> impl Iterator<Item = (Node, Node, &LinkConfig)> {
         self.edges.iter().map(|edge| (edge.from, edge.to, &edge.link))
     }
 
-    /// Adds one direction of a link.
+    /// Adds a link in one direction.
     pub fn add_edge(&mut self, from: Node, to: Node, link: LinkConfig) -> Edge {
         self.edges.push(Connected { from, to, link });
         Edge(self.edges.len() - 1)
     }
 
-    /// Adds both directions: from `a` to `b`, and back.
+    /// Adds a link in both directions: `there` from `a` to `b`, and `back` from `b` to `a`.
     pub fn connect(&mut self, a: Node, b: Node, there: LinkConfig, back: LinkConfig) -> (Edge, Edge) {
         (self.add_edge(a, b, there), self.add_edge(b, a, back))
     }
 
-    /// Route from `from` to `to` with the smallest total delay; among equals the fewest edges, then those added first. `None` without a
-    /// route, or from a node to itself.
+    /// Returns the route from `from` to `to` with the smallest total delay. Among equal delays, the route with the
+    /// fewest edges is chosen, then the edges added first. `None` if there is no route, or if `from` and `to` are the
+    /// same node.
     #[must_use]
     pub fn route(&self, from: Node, to: Node) -> Option<Vec<Edge>> {
-        // Bellman-Ford: graphs are small, and every route is computed once.
+        // Bellman-Ford suffices: graphs are small, and every route is computed only once.
         let mut best: Vec<Option<(Duration, usize, Edge)>> = vec![None; self.nodes];
         let cost = |best: &[Option<(Duration, usize, Edge)>], node: Node| {
             if node == from { Some((Duration::ZERO, 0)) } else { best[node.0].map(|(delay, hops, _)| (delay, hops)) }
@@ -116,7 +117,7 @@ impl Graph {
         (!route.is_empty()).then_some(route)
     }
 
-    /// Adds the links to a simulation.
+    /// Adds the links of the graph to a simulation.
     ///
     /// # Errors
     /// Fails if a link's configuration is invalid.
@@ -127,13 +128,13 @@ impl Graph {
 }
 
 impl Network {
-    /// Link of an edge.
+    /// Returns the link of an edge.
     #[must_use]
     pub fn link(&self, edge: Edge) -> LinkId {
         self.links[edge.0]
     }
 
-    /// Links on the route from `from` to `to`; `None` without a route, or from a node to itself.
+    /// Returns the links on the route from `from` to `to`. `None` if there is no route, or if both are the same node.
     #[must_use]
     pub fn route(&self, from: Node, to: Node) -> Option<Vec<LinkId>> {
         let route = self.graph.route(from, to)?;
@@ -141,26 +142,28 @@ impl Network {
     }
 }
 
-/// A pair of hosts.
+/// Configuration of a pair of hosts: a sender and a receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// Rate of both access links, bit/s; `None` for infinite.
     pub access_bps: Option<u64>,
-    /// RTT of the pair's links, a quarter on each of the four.
+    /// RTT of the access links alone. Each of their four directions has a quarter of it as delay.
     pub rtt: Duration,
-    /// Maximum random delay on the sender's link, uniform and order-preserving. As long as a packet's time on the bottleneck, it prevents
-    /// phase effects (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992, §4).
+    /// Maximum random delay on the sender's access link, uniform and order-preserving. A value as large as a packet's
+    /// transmission time at the bottleneck prevents phase effects (Floyd and Jacobson, "On traffic phase effects in
+    /// packet-switched gateways", 1992, §4).
     pub jitter: Duration,
-    /// Batching interval at the receiver; zero for none.
+    /// Interval at which the receiver's access link delivers packets in batches; zero for no batching.
     pub batch: Duration,
 }
 
-/// Host pairs at both ends of a row of routers connected by bottlenecks: one makes the dumbbell, several the parking lot.
+/// Row of routers connected by bottlenecks, with pairs of hosts attached. One bottleneck makes a dumbbell, several make
+/// a parking lot.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Graph of the network.
     pub graph: Graph,
-    /// Bottlenecks from left to right, and back.
+    /// Bottlenecks from left to right, each with the edge back.
     pub bottlenecks: Vec<(Edge, Edge)>,
     /// Sender and receiver of each pair, in the order of addition.
     pub hosts: Vec<(Node, Node)>,
@@ -168,7 +171,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates routers with these links between them: to the right, and back.
+    /// Creates a row of routers with these links between them: to the right, and back.
     #[must_use]
     pub fn new(links: impl IntoIterator<Item = (LinkConfig, LinkConfig)>) -> Self {
         let mut graph = Graph::default();
@@ -182,7 +185,8 @@ impl Row {
         Self { graph, bottlenecks, hosts: Vec::new(), routers }
     }
 
-    /// Adds a pair that sends over the bottlenecks `first ..= last`; `false`, without effect, if they do not exist.
+    /// Adds a pair of hosts that sends over the bottlenecks `first ..= last`. Returns false, without any effect, if
+    /// they do not exist.
     #[must_use]
     pub fn add_pair(&mut self, pair: Pair, first: usize, last: usize) -> bool {
         if first > last || last >= self.bottlenecks.len() {

@@ -1,4 +1,4 @@
-//! Physical laws, checked by an observer that sees only the input and output of links.
+//! Check of physical laws, by an observer that sees only the input and output of links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::observer::Observer;
 use crate::packet::{LinkId, Packet};
 use crate::simulation::Simulation;
 
-/// Packet on a link.
+/// Packet that has entered a link.
 #[derive(Clone, Copy, Debug)]
 struct Entered {
     id: u64,
@@ -19,11 +19,11 @@ struct Entered {
     ecn: Ecn,
 }
 
-/// Limits of a link, and the packets on it.
+/// Configuration of a watched link, and the packets on it.
 #[derive(Debug)]
 struct Watched {
     config: LinkConfig,
-    /// Packets on the link by flow and direction, in order.
+    /// Packets on the link by flow and direction, in the order of entry.
     inside: BTreeMap<(u32, bool), VecDeque<Entered>>,
     offered: u64,
     arrived: u64,
@@ -31,10 +31,11 @@ struct Watched {
     largest_bytes: u32,
 }
 
-/// Observer that knows nothing of queues and transmitters, and detects the impossible: a packet that leaves a link without entering, or
-/// twice; too early for rate and delay; out of order within its flow; faster than the rate after its predecessor; later than a full buffer
-/// explains; with a lost mark, or one that no queue there makes or its codepoint forbids. For links without jitter, reordering and
-/// duplication, of constant rate and delay.
+/// Observer that reports impossible events. It knows nothing of the queues and transmitters of links. A packet must not
+/// leave a link without having entered, twice, earlier than rate and delay permit, out of order within its flow, sooner
+/// after its predecessor than the rate permits, or later than a full buffer explains. Its ECN codepoint may change only
+/// to CE, from a capable one, and by a queue that marks. Usable for links of constant rate and delay, without jitter,
+/// reordering and duplication.
 #[derive(Debug, Default)]
 pub struct Verifier {
     links: BTreeMap<LinkId, Watched>,
@@ -43,11 +44,11 @@ pub struct Verifier {
     violations: Vec<String>,
 }
 
-/// Maximum number of violations kept; one suffices to fail.
+/// Maximum number of violations kept; the first one already fails a test.
 const VIOLATIONS_MAX: usize = 20;
 
 impl Verifier {
-    /// Watches `link`, which was created with `config`.
+    /// Starts watching `link`, which was created with `config`.
     pub fn watch(&mut self, link: LinkId, config: LinkConfig) {
         let watched = Watched {
             config,
@@ -66,13 +67,13 @@ impl Verifier {
         }
     }
 
-    /// Violations so far, including differences from the links' own counters.
+    /// Returns the violations so far, including differences from the links' own counters.
     #[must_use]
     pub fn verdict(simulation: &mut Simulation<Self>) -> Vec<String> {
         Self::verdict_within(simulation, |own| own)
     }
 
-    /// Violations found by a verifier within the observer, located by `of`.
+    /// Like [`Verifier::verdict`], for a verifier that is part of the observer and found there by `of`.
     #[must_use]
     pub fn verdict_within<O: Observer>(simulation: &mut Simulation<O>, of: impl Fn(&O) -> &Self) -> Vec<String> {
         let own = of(simulation.observer());
@@ -104,7 +105,7 @@ impl Watched {
         Duration::from_nanos((u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bps)) as u64)
     }
 
-    /// Maximum time of a packet on a link with a FIFO queue.
+    /// Returns the longest possible time of a packet on a link with a FIFO queue.
     fn longest(&self) -> Option<Duration> {
         let limit = self.config.queue;
         let bytes = [limit.packets.map(|packets| packets as u64 * u64::from(self.largest_bytes)), limit.bytes];
@@ -114,7 +115,7 @@ impl Watched {
         (in_order && self.config.rate_bps.is_some()).then(|| self.serialisation(before) + self.config.delay)
     }
 
-    /// True if the queue may mark packets.
+    /// Returns true if the queue may mark packets.
     fn marks(&self) -> bool {
         match &self.config.discipline {
             Discipline::FqCodel(fq_codel) => fq_codel.ecn || fq_codel.ce_threshold.is_some(),
@@ -125,7 +126,7 @@ impl Watched {
 
     fn check(&mut self, now: Time, packet: &Packet) -> Result<(), &'static str> {
         let entered = self.inside.entry((packet.flow, packet.is_back)).or_default();
-        // Earlier packets of the flow have been dropped: order within a flow is kept.
+        // A link keeps the order within a flow, so earlier packets that have not left were dropped.
         let entry = loop {
             match entered.pop_front() {
                 Some(entry) if entry.id == packet.id => break entry,
@@ -141,7 +142,7 @@ impl Watched {
         if packet.ecn != ecn && !is_marked {
             return Err("has another ECN codepoint than it had");
         }
-        // Rounding below a nanosecond may be carried over from the previous packet.
+        // A rounding error below a nanosecond may be carried over from the previous packet.
         let slack = Duration::from_nanos(1);
         if now + slack < offered_at + self.serialisation(size_bytes) + self.config.delay {
             return Err("came out earlier than rate and delay permit");

@@ -6,19 +6,19 @@ use dfcp_time::Time;
 
 use crate::tcp::{self, Receiver, Segment, Sender};
 
-/// Web connection.
+/// One TCP connection of web traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebConnection {
-    /// Start time.
+    /// Time at which the connection is opened.
     pub start: Time,
-    /// Application bytes sent to the user.
+    /// Application bytes sent to the user over the connection.
     pub bytes: u64,
 }
 
-/// All connections of a user. They form one flow: fair queues treat them as one.
+/// All connections of one user. They form one flow, so fair queues treat them as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebConfig {
-    /// TCP configuration of the connections.
+    /// TCP configuration of all connections.
     pub tcp: tcp::Config,
     /// Connections, in any order.
     pub connections: Vec<WebConnection>,
@@ -28,19 +28,19 @@ pub struct WebConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The flow has a size; only its connections may.
+    /// The flow has a size, which only its connections may have.
     #[error("a flow of web traffic has no size of its own; leave out its bytes")]
     Sized,
 }
 
-/// Totals over all connections of a sender.
+/// Counters summed over all connections of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WebStats {
     /// Connections opened.
     pub opened: u64,
     /// Connections whose data is completely acknowledged.
     pub finished: u64,
-    /// Data segments sent again.
+    /// Retransmitted data segments.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -57,33 +57,33 @@ impl WebStats {
     }
 }
 
-/// Sender of the user's connections.
+/// Sender of all connections of one user.
 #[derive(Debug)]
 pub struct WebSender {
     config: WebConfig,
     seed: u64,
-    /// Number of connections opened, in order of time.
+    /// Number of connections opened so far, in the order of their start times.
     opened: usize,
-    /// Unfinished connections, by index in that order.
+    /// Unfinished connections, by index in the order of their start times.
     open: BTreeMap<u32, Sender>,
-    /// Totals over finished connections.
+    /// Counters summed over finished connections.
     finished: WebStats,
 }
 
-/// Receiver at the user.
+/// Receiver of all connections of one user.
 #[derive(Debug)]
 pub struct WebReceiver {
     tcp: tcp::Config,
-    /// Connections that may have work.
+    /// Connections that are not complete, or have something to send.
     open: BTreeMap<u32, Receiver>,
-    /// Completed receivers, which still answer arrivals, as in TIME-WAIT. Kept apart, because there may be thousands, and the others are
-    /// polled at every event.
+    /// Completed connections, which still answer late segments, as in TIME-WAIT. They are kept apart because there may
+    /// be thousands of them, and `open` is polled at every event.
     closed: BTreeMap<u32, Receiver>,
-    /// Bytes delivered by closed connections.
+    /// Bytes delivered by the connections in `closed`.
     closed_bytes: u64,
 }
 
-/// Both ends of a user's connections with a valid TCP configuration.
+/// Creates both ends of a user's connections. The TCP configuration must be valid.
 pub(crate) fn pair(
     mut config: WebConfig,
     flow_bytes: Option<u64>,
@@ -100,7 +100,7 @@ pub(crate) fn pair(
 
 impl WebSender {
     pub(crate) fn on_segment(&mut self, now: Time, connection: u32, segment: &Segment) {
-        // A late answer to a finished connection is ignored.
+        // A late segment of a finished connection is ignored.
         let Some(sender) = self.open.get_mut(&connection) else { return };
         sender.on_segment(now, segment);
         if sender.is_finished() {
@@ -113,7 +113,7 @@ impl WebSender {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         while let Some(next) = self.config.connections.get(self.opened).filter(|next| next.start <= now) {
             let seed = self.seed.wrapping_add(self.opened as u64);
-            // The configuration was validated when the flow was added.
+            // Cannot fail: the configuration was validated when the flow was added.
             if let Ok(sender) = Sender::new(self.config.tcp, Some(next.bytes), seed) {
                 self.open.insert(self.opened as u32, sender);
             }
@@ -139,13 +139,13 @@ impl WebSender {
         self.open.values().any(Sender::waits_for_device)
     }
 
-    /// TCP configuration of the connections.
+    /// Returns the TCP configuration of the connections.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Config {
         &self.config.tcp
     }
 
-    /// Totals over all connections so far, including open ones.
+    /// Returns the counters summed over all connections so far, including open ones.
     #[must_use]
     pub fn stats(&self) -> WebStats {
         let stats = WebStats { opened: self.opened as u64, ..self.finished };
@@ -180,7 +180,7 @@ impl WebReceiver {
         next
     }
 
-    /// Moves completed receivers aside.
+    /// Moves completed connections to `closed`.
     fn close(&mut self) {
         let is_over = |receiver: &Receiver| receiver.is_finished() && receiver.next_timeout().is_none();
         let over: Vec<u32> =

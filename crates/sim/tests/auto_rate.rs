@@ -1,4 +1,5 @@
-//! Tests of the automatic rate over simulated paths: alone, with each other, beside TCP, behind fair queues.
+//! Tests of the automatic rate over simulated paths: alone, with other automatic rates, beside TCP, and behind fair
+//! queues.
 
 mod dumbbell;
 
@@ -12,7 +13,7 @@ use dumbbell::{Dumbbell, Flow, Path};
 
 const MBIT: u64 = 1_000_000;
 const RATE_BPS: u64 = 50 * MBIT;
-/// Payload share: 1420 bytes of an IP packet are a symbol.
+/// Share of payload in a full packet: a symbol takes 1420 bytes of an IP packet of 1460.
 const PAYLOAD: f64 = 1_420.0 / 1_460.0;
 
 fn auto(policy: Policy) -> Transport {
@@ -28,20 +29,20 @@ fn dfcp(config: Config) -> Transport {
     Transport::Dfcp(Box::new(DfcpConfig::both(config.with_codec(&Counting))))
 }
 
-/// Path with a buffer of `bdp` bandwidth-delay products.
+/// Creates a path whose buffer holds `bdp` bandwidth-delay products.
 fn path(rtt: Duration, bdp: f64, loss: f64) -> Path {
     let packets = RATE_BPS as f64 / 8.0 / 1_500.0 * rtt.as_secs_f64() * bdp;
     Path::drop_tail(RATE_BPS, (packets as usize).max(16), loss, 7)
 }
 
-/// Results of flows over an interval.
+/// Results of all flows over an interval.
 struct Got {
     mbps: Vec<f64>,
     /// Mean queueing delay, ms.
     queue_ms: f64,
-    /// Share of offered packets that the bottleneck dropped.
+    /// Share of the offered packets that the bottleneck's queue dropped, 0 to 1.
     dropped: f64,
-    /// Utilisation of the bottleneck, including packets lost behind it.
+    /// Utilisation of the bottleneck, 0 to 1, including packets that are lost behind it.
     carried: f64,
 }
 
@@ -62,7 +63,7 @@ fn run(path: Path, flows: Vec<Flow>, from_s: u64, to_s: u64) -> Got {
     got_until(&mut dumbbell, to_s)
 }
 
-/// Results from now until `to_s`.
+/// Measures from the current time until `to_s`.
 fn got_until(dumbbell: &mut Dumbbell<Nobody>, to_s: u64) -> Got {
     let (before, from) = (dumbbell.delivered_bytes(), dumbbell.simulation.now());
     let link = dumbbell.bottleneck;
@@ -125,7 +126,8 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
         let mut dumbbell = Dumbbell::new(path(rtt, 1.0, 0.0), (0..10).map(flow).collect(), Nobody);
         dumbbell.simulation.run_until(Time::from_s(10));
         let early = got_until(&mut dumbbell, 25);
-        // Convergence depends on the start times; differences fall by e in about 13 s (decision 0025).
+        // Convergence depends on the start times. Differences between the rates fall by a factor of e in about 13 s
+        // (decision 0025).
         let late = got_until(&mut dumbbell, 40);
         for got in [&early, &late] {
             assert!(got.used(0.0) > 0.93, "every {every_ms} ms: {} used", got.used(0.0));
@@ -137,7 +139,8 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
     }
 }
 
-/// Four times the path's capacity: without the breaker, three quarters are lost for the whole run.
+/// The configured rate is four times the path's capacity. Without the breaker, three quarters of the packets are lost
+/// in the whole run.
 #[test]
 fn the_breaker_stands_above_a_least_rate_which_the_path_does_not_take() {
     let rtt = Duration::from_millis(50);
@@ -164,7 +167,7 @@ fn a_least_rate_which_the_path_takes_is_no_more_than_that() {
 
 #[test]
 fn thirty_automatic_rates_become_equal_and_do_not_take_each_other_for_tcp() {
-    // TCP flows would fill these buffers of 100 and 80 ms.
+    // These buffers take 100 ms and 80 ms to drain; TCP flows would fill them.
     for (rtt_ms, bdp, most_ms) in [(100_u64, 1.0, 60.0), (20, 4.0, 40.0)] {
         let rtt = Duration::from_millis(rtt_ms);
         let flow = |index: u64| Flow { start: Time::from_ms(130 * index), ..Flow::new(auto(Policy::Fair), rtt, None) };
@@ -172,12 +175,13 @@ fn thirty_automatic_rates_become_equal_and_do_not_take_each_other_for_tcp() {
         println!("{rtt_ms} ms: Jain {:.2}, {} ms, {} dropped", got.jain(), got.queue_ms, got.dropped);
         assert!(got.used(0.0) > 0.95 && got.dropped < 0.02, "{rtt_ms} ms: {}, {}", got.used(0.0), got.dropped);
         assert!(got.queue_ms < most_ms, "{rtt_ms} ms: {} ms", got.queue_ms);
-        // Late joiners find a queue. If no flow let it drain, they would mistake it for base delay: 0.2 to 0.75 then.
+        // Late joiners find a queue. If no flow let it drain, they would mistake it for base delay, and Jain's index
+        // would be 0.2 to 0.75.
         assert!(got.jain() > 0.8, "{rtt_ms} ms: {:?}", got.mbps);
     }
 }
 
-/// Share of an automatic rate beside one TCP flow over a minute.
+/// Returns the share of an automatic rate beside one TCP flow over a minute, 0 to 1.
 fn share_beside(congestion: tcp::Congestion, rtt_ms: u64, bdp: f64, start_ms: u64) -> f64 {
     let rtt = Duration::from_millis(rtt_ms);
     let rival = Transport::Tcp(tcp::Config::modern(congestion));
@@ -188,7 +192,7 @@ fn share_beside(congestion: tcp::Congestion, rtt_ms: u64, bdp: f64, start_ms: u6
 
 #[test]
 fn beside_cubic_neither_starves() {
-    // Simultaneous and successive starts, which determine who has the queue at first.
+    // The starts are simultaneous or successive, which determines which flow fills the queue first.
     for (rtt_ms, bdp) in [(20, 1.0), (20, 4.0), (100, 1.0), (100, 4.0), (40, 0.5)] {
         for start_ms in [0, 130, 3_000] {
             let share = share_beside(tcp::Congestion::Cubic, rtt_ms, bdp, start_ms);
@@ -214,9 +218,10 @@ fn bursts_of_losses_are_no_queue() {
         (path.seed, path.bottleneck.loss) = (seed, Loss::bursts(0.3, 4.0).expect("such bursts exist"));
         let mut dumbbell = Dumbbell::new(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], Nobody);
         dumbbell.simulation.run_until(Time::from_s(2));
-        // In-order arrivals within a second vary from 0.6 to 1.4, depending on bursts; the link's utilisation does not.
+        // In-order arrivals within a second vary from 0.6 to 1.4 of the rate, depending on bursts. The utilisation of
+        // the link does not vary.
         soon += u32::from(got_until(&mut dumbbell, 8).carried > 0.97);
-        // A flow that loses two initial trains in bursts mistakes the path for a full one, and recovers.
+        // A flow that loses its first two packet trains in bursts mistakes the path for a full one, but recovers.
         let late = got_until(&mut dumbbell, 18).used(0.3);
         assert!(late > 0.93, "seed {seed}: {late}");
     }
@@ -249,7 +254,7 @@ fn the_high_policy_takes_more_of_what_automatic_rates_share() {
 
 #[test]
 fn slow_paths_which_lose_much_are_filled() {
-    // Rounds have few datagrams here, so losses differ by chance alone.
+    // A round has few datagrams on these paths, so the measured loss varies by chance alone.
     for (mbps, rtt_ms, loss) in [(5, 10, 0.3), (5, 100, 0.1), (5, 100, 0.5), (1, 50, 0.3)] {
         for seed in 1..=3 {
             let path = Path { seed, ..Path::drop_tail(mbps * MBIT, 50, loss, seed) };
@@ -263,7 +268,7 @@ fn slow_paths_which_lose_much_are_filled() {
     }
 }
 
-/// Radio that aggregates frames: waiting for the next batch is no queueing.
+/// A radio link aggregates frames. Waiting for the next batch is not queueing.
 #[test]
 fn batches_are_no_queue() {
     for rtt_ms in [20, 100] {
@@ -275,7 +280,7 @@ fn batches_are_no_queue() {
     }
 }
 
-/// The policer drops excess packets without a queue.
+/// The policer drops excess packets without queueing them.
 #[test]
 fn behind_a_policer_it_sends_little_more_than_passes() {
     for (rtt_ms, bucket_packets, loss) in [(20, 2, 0.0), (20, 20, 0.01), (100, 2, 0.01), (100, 20, 0.0)] {

@@ -1,4 +1,4 @@
-//! Tests of ends slower than their path, with drifting clocks, or vanishing.
+//! Tests of ends that are slower than the path, have a drifting clock, or vanish.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
 
-/// Reports at 10 s and 20 s of a flow at 40 of 50 Mbit/s with a window of 4 MiB and this behaviour; and data datagrams sent in between.
+/// Runs a flow with this behaviour at 40 Mbit/s over 50 Mbit/s, with a window of 4 MiB. Returns the reports at 10 s and
+/// 20 s, and the number of data datagrams sent between them.
 fn run(behaviour: Behaviour, stop: Option<Time>) -> ([FlowReport; 2], u64) {
     let link = LinkConfig::default().with_rate_bps(50 * MBIT).with_queue(QueueLimit::packets(400));
     let mut row = Row::new([(link.clone(), link)]);
@@ -68,7 +69,7 @@ fn a_slow_reader_holds_up_its_sender() {
     let (reports, sent) = run(behaviour, None);
     let found = mbps(&reports);
     assert!((found / 20.0 - 1.0).abs() < 0.01, "{found}");
-    // The receiver lends at most 4 MiB, which are used up by now.
+    // The receiver buffers at most 4 MiB, which are full by now.
     let sent_mbps = sent as f64 * 1_420.0 * 8.0 / 10.0 / 1e6;
     assert!((19.0..22.0).contains(&sent_mbps), "{sent_mbps}");
 }
@@ -88,7 +89,7 @@ fn a_flow_which_is_stopped_is_silent() {
     assert_eq!((second.delivered_bytes, sent), (first.delivered_bytes, 0));
 }
 
-/// Datagrams that did not arrive cannot have been decoded.
+/// The receiver acknowledges blocks that need more datagrams than it claims to have received.
 #[test]
 fn a_receiver_which_hides_what_it_decoded_is_found_out() {
     let ([first, _], sent) = run(Behaviour { lie: Some(Lie::Losses), ..Behaviour::default() }, None);

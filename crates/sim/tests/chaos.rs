@@ -1,4 +1,5 @@
-//! Chaos tests: streams over paths that lose, delay, reorder and duplicate segments in both directions always complete.
+//! Chaos tests: a stream completes on every path that loses, delays, reorders and duplicates segments in both
+//! directions.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -15,7 +16,7 @@ use rand_pcg::Pcg64Mcg;
 struct Trouble {
     loss: f64,
     duplicate: f64,
-    /// Random delay of each segment beyond 5 ms, up to this.
+    /// Maximum random delay of each segment in addition to 5 ms.
     jitter_us: u64,
     seed: u64,
 }
@@ -23,7 +24,7 @@ struct Trouble {
 struct Net {
     trouble: Trouble,
     random: Pcg64Mcg,
-    /// Segments in flight: arrival, order, direction, index.
+    /// Segments in flight: time of arrival, order, direction, index.
     in_flight: BinaryHeap<Reverse<(Time, u64, bool, usize)>>,
     segments: Vec<Segment>,
 }
@@ -52,7 +53,7 @@ impl Net {
     }
 }
 
-/// Runs a stream of `total` bytes to its end. Returns both ends, or the failure.
+/// Runs a stream of `total` bytes to its end. Returns both ends, or an error if the stream did not complete.
 fn transfer(config: Config, total: u64, trouble: Trouble) -> Result<(Sender, Receiver), TestCaseError> {
     let mut sender = Sender::new(config, Some(total), trouble.seed).unwrap();
     let mut receiver = Receiver::new(config).unwrap();

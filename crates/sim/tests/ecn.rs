@@ -1,4 +1,5 @@
-//! Tests of ECN in the TCP models (RFC 3168, RFC 8257), as in Linux 6.12: each end by hand, and whole flows through marking queues.
+//! Tests of ECN in the TCP models (RFC 3168, RFC 8257), as in Linux 6.12: single ends driven by hand, and flows through
+//! marking queues.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -23,7 +24,7 @@ fn dctcp() -> Config {
     Config { tick: Duration::ZERO, ..Config::modern(Congestion::Dctcp) }
 }
 
-/// Acknowledges everything below `una`, with or without ECE. Returns the segments sent then.
+/// Acknowledges everything below segment `una`, with or without ECE. Returns the segments sent in response.
 fn ack(hand: &mut Hand, una: u64, ece: bool) -> Vec<Segment> {
     let segment = hand.ack_segment(una, &[]);
     let segment = Segment { flags: Flags { ece, ..segment.flags }, ts_ecr: hand.now, ..segment };
@@ -36,7 +37,7 @@ fn at(ms: u64) -> Time {
     Time::from_ms(ms)
 }
 
-/// Data segment of this number, from 0.
+/// Returns the data segment with this number, counted from 0.
 fn data(number: u64, ecn: Ecn) -> Segment {
     Segment {
         seq: 1 + number * MSS,
@@ -58,7 +59,8 @@ fn syn(flags: Flags, ecn: Ecn) -> Segment {
 
 const ASKING: Flags = Flags { syn: true, fin: false, ack: false, psh: false, ece: true, cwr: true };
 
-/// Receiver past the handshake and its initial undelayed acknowledgements, with the next segment's number.
+/// Returns a receiver after the handshake and its initial undelayed acknowledgements, and the number of the next
+/// segment.
 fn receiver(config: Config) -> (Receiver, u64) {
     let mut receiver = Receiver::new(Config { quick_ack_segments: 0, ..config }).unwrap();
     let ecn = if config.congestion == Congestion::Dctcp { Ecn::Ect0 } else { Ecn::NotEct };
@@ -75,7 +77,7 @@ fn receiver(config: Config) -> (Receiver, u64) {
         }
         receiver.poll_transmit(at(20));
     }
-    // Every second segment is acknowledged.
+    // From here on, every second segment is acknowledged.
     receiver.on_segment(at(20), &data(number, Ecn::Ect0));
     assert!(!receiver.poll_transmit(at(20)).unwrap().flags.ece);
     (receiver, number + 1)
@@ -93,7 +95,7 @@ fn both_ends_have_to_agree() {
     let mut plain = Sender::new(Config::modern(Congestion::Cubic), None, 1).unwrap();
     let sent = plain.poll_transmit(Time::ZERO).unwrap();
     assert_eq!((sent.flags.ece, sent.flags.cwr, sent.ecn), (false, false, Ecn::NotEct));
-    // True if a receiver answers a SYN with ECE.
+    // Returns true if a receiver answers this SYN with ECE.
     let answer = |config, flags, ecn| {
         let mut receiver = Receiver::new(config).unwrap();
         receiver.on_segment(Time::ZERO, &syn(flags, ecn));
@@ -103,12 +105,12 @@ fn both_ends_have_to_agree() {
     assert!(answer(with_ecn(Congestion::NewReno), ASKING, Ecn::NotEct));
     assert!(!answer(reno, ASKING, Ecn::NotEct));
     assert!(!answer(with_ecn(Congestion::NewReno), Flags { cwr: false, ..ASKING }, Ecn::NotEct));
-    // An ECT SYN comes from DCTCP, which needs exact echoes (`tcp_ecn_create_request`).
+    // A SYN that is itself ECT comes from DCTCP, which needs exact echoes (`tcp_ecn_create_request`).
     assert!(!answer(with_ecn(Congestion::NewReno), ASKING, Ecn::Ect0));
     assert!(answer(dctcp(), ASKING, Ecn::Ect0));
 }
 
-/// Sender whose SYN was answered with these flags, with its first segment.
+/// Returns a sender whose SYN was answered with these flags, and the sender's first segment.
 fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
     let mut sender = Sender::new(config, None, 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
@@ -123,7 +125,7 @@ fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
 fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
     let agreed = Flags { ece: true, ..Flags::default() };
     assert_eq!(first_after(with_ecn(Congestion::Cubic), agreed).1.ecn, Ecn::Ect0);
-    // Some hosts reflect the flags.
+    // Some hosts reflect the flags of the SYN.
     let reflected = Flags { ece: true, cwr: true, ..Flags::default() };
     for flags in [Flags::default(), reflected] {
         assert_eq!(first_after(with_ecn(Congestion::Cubic), flags).1.ecn, Ecn::NotEct);
@@ -137,7 +139,7 @@ fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
     }
 }
 
-/// The second SYN passes paths that drop ECN SYNs (RFC 3168, section 6.1.1.1).
+/// The second SYN has no ECN flags, so it also passes paths that drop SYNs with ECN (RFC 3168, section 6.1.1.1).
 #[test]
 fn a_syn_sent_again_does_not_ask() {
     let mut sender = Sender::new(with_ecn(Congestion::Cubic), None, 1).unwrap();
@@ -148,8 +150,8 @@ fn a_syn_sent_again_does_not_ask() {
     assert_eq!((again.flags.syn, again.flags.ece, again.flags.cwr), (true, false, false));
 }
 
-/// RFC 3168, section 6.1.2: a mark reduces the window as a loss does, once per window, and only the first new segment after it carries CWR.
-/// Nothing is retransmitted.
+/// RFC 3168, section 6.1.2: a mark reduces the window as a loss does, once per window of data. Only the first new
+/// segment after the reduction carries CWR, and nothing is retransmitted.
 #[test]
 fn marks_reduce_the_window_once_in_a_window_of_data() {
     for (config, thresholds) in [
@@ -157,7 +159,7 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
         (with_ecn(Congestion::NewReno), [5, 2]),
         (Config { ecn: true, ..Config::rfc(Congestion::NewReno) }, [5, 2]),
         (Config { ecn: true, ..Config::rfc(Congestion::Cubic) }, [7, 4]),
-        // The first acknowledgement ends a round without marks: alpha is 960/1024.
+        // The first acknowledgement ends an RTT without marks, so alpha is 960/1024.
         (dctcp(), [6, 4]),
     ] {
         let (mut hand, _) = Hand::connected(config);
@@ -172,7 +174,7 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
         let cwr: Vec<bool> = sent.iter().map(|segment| segment.flags.cwr).collect();
         assert!(cwr[0] && cwr[1..].iter().all(|&cwr| !cwr), "{cwr:?}");
         assert!(sent.iter().all(|segment| segment.ecn == Ecn::Ect0));
-        // An echo for the second flight.
+        // A segment of the second flight was marked.
         ack(&mut hand, 11, true);
         assert_eq!(hand.sender.stats().ecn_reductions, 2);
         assert!(
@@ -185,7 +187,8 @@ fn marks_reduce_the_window_once_in_a_window_of_data() {
     }
 }
 
-/// Proportional rate reduction, as after a loss: of 10 in flight one segment is sent per two arrivals, until 5 are left.
+/// Proportional rate reduction, as after a loss: with 10 segments in flight, one is sent per two arrivals until 5 are
+/// in flight.
 #[test]
 fn the_window_comes_down_in_proportion() {
     let (mut hand, _) = Hand::connected(with_ecn(Congestion::NewReno));
@@ -193,7 +196,7 @@ fn the_window_comes_down_in_proportion() {
     assert_eq!(sent.iter().sum::<usize>(), 5, "{sent:?}");
     assert!(sent.iter().all(|&count| count <= 1), "{sent:?}");
     assert_eq!(hand.sender.pipe_segments(), 5);
-    // The reduction ends when something beyond it is acknowledged.
+    // The reduction ends when data sent after its start is acknowledged.
     assert_eq!(hand.sender.phase(), Phase::Cwr);
     ack(&mut hand, 11, false);
     assert_eq!((hand.sender.phase(), hand.cwnd()), (Phase::Open, 5));
@@ -211,13 +214,13 @@ fn bbr_hears_of_marks_and_does_not_slow_down() {
             ack(&mut plain, una, false);
             assert_eq!((marked.cwnd(), marked.sender.stats().segments), (plain.cwnd(), plain.sender.stats().segments));
         }
-        // Pacing makes a window a few segments here.
+        // Pacing makes a window of data a few segments here, so CWR is sent several times.
         assert!((1..=5).contains(&cwr), "the receiver is told that it need not repeat itself: {cwr}");
     }
 }
 
-/// RFC 3168, section 6.1.5: retransmissions are Not-ECT. Linux sends all DCTCP segments as ECT(0): marking queues would otherwise drop them
-/// first.
+/// RFC 3168, section 6.1.5: retransmissions are Not-ECT. Linux sends all segments of DCTCP as ECT(0); otherwise,
+/// marking queues would drop them first.
 #[test]
 fn what_is_sent_again_is_not_ect_except_of_dctcp() {
     for (config, expected) in [(with_ecn(Congestion::Cubic), Ecn::NotEct), (dctcp(), Ecn::Ect0)] {
@@ -235,7 +238,8 @@ fn what_is_sent_again_is_not_ect_except_of_dctcp() {
     }
 }
 
-/// One reduction for a mark and a loss in the same window; DCTCP's mark may have reduced little, so its loss halves.
+/// A mark and a loss in the same window of data cause only one reduction. With DCTCP, the mark may have reduced the
+/// window little, so the loss halves it.
 #[test]
 fn a_loss_in_a_reduction_reduces_no_further() {
     for (config, thresholds) in [
@@ -272,13 +276,13 @@ fn a_mark_is_told_until_it_is_obeyed() {
     for number in 1..5 {
         take(number, Ecn::Ect0, false);
     }
-    // CWR: answered at once.
+    // This segment carries CWR and is acknowledged immediately.
     take(5, Ecn::Ect0, true);
     take(6, Ecn::Ect0, false);
     take(7, Ecn::Ect0, false);
-    // CWR, and marked again.
+    // This segment carries CWR and is marked again.
     take(8, Ecn::Ce, true);
-    // The first mark, the segment after it, and CWR are answered at once, the rest in pairs.
+    // The first marked segment, the one after it, and those with CWR are acknowledged immediately, the others in pairs.
     let at_once: Vec<u64> = told.iter().map(|&(number, _)| number).collect();
     assert!(at_once.starts_with(&[0, 1]) && at_once.contains(&5) && at_once.ends_with(&[8]), "{told:?}");
     for (number, ece) in told {
@@ -286,8 +290,8 @@ fn a_mark_is_told_until_it_is_obeyed() {
     }
 }
 
-/// RFC 8257, section 3.2: acknowledgements may be delayed, but where marks start or end, earlier data is acknowledged separately, so that
-/// every segment is reported exactly.
+/// RFC 8257, section 3.2: acknowledgements may be delayed. When marks begin or end, the data before is acknowledged
+/// separately, so every segment is reported exactly.
 #[test]
 fn dctcp_tells_exactly_which_segments_were_marked() {
     let (mut receiver, first) = receiver(dctcp());
@@ -309,7 +313,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
         receiver.on_segment(at(21 + number as u64), &data(first + number as u64, ecn));
         take(&mut receiver, number);
     }
-    // The last acknowledgement may be delayed.
+    // The last acknowledgement may still be delayed.
     let deadline = receiver.next_timeout();
     if let Some(deadline) = deadline {
         receiver.handle_timeout(deadline);
@@ -322,7 +326,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
 
 const MBIT: u64 = 1_000_000;
 
-/// Results of equal flows behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
+/// Results of equal flows from 5 s to 20 s, with a bottleneck of 100 Mbit/s and an RTT of 20 ms.
 struct Outcome {
     share: f64,
     queue_packets: f64,
@@ -336,7 +340,7 @@ struct Outcome {
 fn run(config: Config, discipline: Discipline, packets: usize, flows: usize) -> Outcome {
     let mut path = Path::drop_tail(100 * MBIT, packets, 0.0, 5);
     path.bottleneck = path.bottleneck.with_discipline(discipline).with_queue(QueueLimit::packets(packets));
-    // Hosts at twice the rate: bursts queue there, not only at the bottleneck.
+    // Hosts send at twice the bottleneck's rate, so bursts also queue at the hosts.
     path.access_bps = 200 * MBIT;
     let flow = |number: usize| Flow {
         start: Time::from_ms(number as u64 * 37),
@@ -368,7 +372,7 @@ fn codel(ecn: bool) -> Discipline {
     Discipline::FqCodel(FqCodel { ecn, ..FqCodel::single_queue() })
 }
 
-/// Step marking of DCTCP at K packets of instantaneous length.
+/// Returns DCTCP's step marking: packets are marked if the instantaneous queue is longer than `k` packets.
 fn step(k: u64) -> Discipline {
     Discipline::Red(Red {
         min_threshold: k,
@@ -380,7 +384,8 @@ fn step(k: u64) -> Discipline {
     })
 }
 
-/// With CoDel, marks replace losses: nothing is lost after the start, with equal utilisation and no longer queue.
+/// With CoDel, marks replace losses. After the start, nothing is lost; the utilisation is equal and the queue is no
+/// longer.
 #[test]
 fn codel_s_marks_take_the_place_of_its_losses() {
     for congestion in [Congestion::Cubic, Congestion::NewReno] {
@@ -396,9 +401,9 @@ fn codel_s_marks_take_the_place_of_its_losses() {
     }
 }
 
-/// RFC 8257 and its paper (SIGCOMM 2010, section 3.3): with K above a seventh of the path (C·RTT = 167 packets) the path is full, and the
-/// queue of N flows stays about K, with an amplitude of √(2(C·RTT + K))/2 for one flow. CUBIC with the same step empties its queue at
-/// times, as each mark costs three tenths.
+/// RFC 8257 and the paper on DCTCP (SIGCOMM 2010, section 3.3): if K exceeds a seventh of C·RTT (167 packets), the path
+/// is full. The queue of N flows stays at about K; for one flow, its amplitude is √(2(C·RTT + K))/2. With the same
+/// step, CUBIC sometimes empties its queue, as each mark costs three tenths of the window.
 #[test]
 fn dctcp_keeps_the_queue_at_its_threshold() {
     let k = 40;
@@ -408,9 +413,9 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
         assert!(outcome.share > 0.97, "{flows}: {}", outcome.share);
         let (low, high) = (0.4 * k as f64, k as f64 + 2.0 * flows as f64);
         assert!((low..high).contains(&outcome.queue_packets), "{flows}: {}", outcome.queue_packets);
-        // RED marks arrivals, some of which are still queued or in flight.
+        // RED marks packets on arrival; some of the marked packets are still queued or in flight.
         assert!(outcome.stats.ce_marked.packets - outcome.received_ce <= 300, "{flows}");
-        // Reports are exact, except for marks in flight.
+        // The sender's count of marks is exact, except for marks in flight.
         let off = outcome.delivered_ce.abs_diff(outcome.received_ce);
         assert!(off <= 400, "{flows}: {} of {}", outcome.delivered_ce, outcome.received_ce);
     }
@@ -419,18 +424,18 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
     assert!(dctcp.share > cubic.share, "{} and {}", dctcp.share, cubic.share);
 }
 
-/// The same step by CoDel's CE threshold, as users of fq_codel configure it for DCTCP.
+/// Step marking by CoDel's CE threshold, a common configuration of fq_codel for DCTCP.
 #[test]
 fn dctcp_obeys_codel_s_ce_threshold() {
     let ce_threshold = Some(Duration::from_millis(1));
     let discipline = Discipline::FqCodel(FqCodel { ce_threshold, ..FqCodel::single_queue() });
     let outcome = run(Config::modern(Congestion::Dctcp), discipline, 1000, 2);
     assert_eq!((outcome.retransmissions, outcome.stats.queue_drops.packets), (0, 0));
-    // 1 ms are 8 packets.
+    // 1 ms corresponds to 8 packets.
     assert!(outcome.share > 0.85 && outcome.queue_packets < 12.0, "{} {}", outcome.share, outcome.queue_packets);
 }
 
-/// The verifier detects a link that marks without being configured to.
+/// The verifier is told of a link without marking, and must detect the marks.
 #[test]
 fn the_verifier_notices_marks_made_of_nothing() {
     let mut path = Path::drop_tail(20 * MBIT, 100, 0.0, 3);
@@ -445,7 +450,7 @@ fn the_verifier_notices_marks_made_of_nothing() {
     assert!(!verdict.is_empty() && verdict.iter().all(|what| what.contains("ECN codepoint")), "{verdict:?}");
 }
 
-/// DFCP with ECN counts marks, without a response yet.
+/// DFCP with ECN counts marks, but does not respond to them yet.
 #[test]
 fn dfcp_counts_marks() {
     let config = dfcp_proto::Config::danger_unsealed()

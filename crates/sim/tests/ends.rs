@@ -1,4 +1,4 @@
-//! Tests of the handshake and the receiver, driven by hand.
+//! Tests of the TCP handshake and the TCP receiver, driven by hand.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -27,7 +27,7 @@ fn syn(ms: u64) -> Segment {
     Segment { flags: Flags { syn: true, ..Flags::default() }, ack: 0, ..segment(0, 0, ms) }
 }
 
-/// Receiver after the handshake.
+/// Returns a receiver after the handshake.
 fn connected(config: Config) -> Receiver {
     let mut receiver = Receiver::new(config).unwrap();
     receiver.on_segment(Time::ZERO, &syn(0));
@@ -39,7 +39,7 @@ fn connected(config: Config) -> Receiver {
     receiver
 }
 
-/// Acknowledgement sent at `ms`, with absolute blocks.
+/// Returns the acknowledgement sent at `ms`, with its SACK blocks as absolute sequence numbers.
 fn ack(receiver: &mut Receiver, ms: u64) -> Option<(u64, Vec<(u64, u64)>)> {
     let segment = receiver.poll_transmit(Time::from_ms(ms))?;
     assert_eq!(receiver.poll_transmit(Time::from_ms(ms)), None);
@@ -54,7 +54,7 @@ fn every_second_segment_is_acknowledged_or_after_40_ms() {
     assert_eq!(receiver.next_timeout(), Some(Time::from_ms(50)));
     receiver.on_segment(Time::from_ms(11), &segment(1001, 1000, 11));
     let answer = receiver.poll_transmit(Time::from_ms(11)).unwrap();
-    // The older segment's timestamp is echoed, so that the delay counts as RTT (RFC 7323).
+    // The timestamp of the older segment is echoed, so that the delay counts as part of the RTT (RFC 7323).
     assert_eq!((answer.ack, answer.ts_ecr, answer.wire_bytes), (2001, Time::from_ms(10), 52));
     assert_eq!(receiver.next_timeout(), None);
     receiver.on_segment(Time::from_ms(20), &segment(2001, 1000, 20));
@@ -72,7 +72,7 @@ fn gaps_and_what_fills_them_are_acknowledged_at_once() {
     assert_eq!(ack(&mut receiver, 1), Some((1, vec![(1001, 2001)])));
     receiver.on_segment(Time::from_ms(2), &segment(3001, 1000, 2));
     assert_eq!(ack(&mut receiver, 2), Some((1, vec![(3001, 4001), (1001, 2001)])));
-    // A third and a fourth block: three fit beside the timestamps.
+    // A third and a fourth block follow; only three fit beside the timestamps.
     receiver.on_segment(Time::from_ms(3), &segment(5001, 1000, 3));
     assert_eq!(ack(&mut receiver, 3), Some((1, vec![(5001, 6001), (3001, 4001), (1001, 2001)])));
     receiver.on_segment(Time::from_ms(4), &segment(7001, 1000, 4));
@@ -117,7 +117,7 @@ fn the_handshake_is_repeated_by_both_ends() {
     for (config, first_s) in [(Config::rfc(Congestion::Cubic), 1), (Config::linux_2008(Congestion::Cubic2008), 3)] {
         let mut sender = Sender::new(config, Some(10_000), 1).unwrap();
         assert!(sender.poll_transmit(Time::ZERO).unwrap().flags.syn);
-        // Lost twice: after 1 s and after another 2.
+        // The first two SYNs are lost. Repetitions follow one and three initial RTOs after the first SYN.
         for due_s in [first_s, 3 * first_s] {
             assert_eq!(sender.next_timeout(), Some(Time::from_s(due_s)));
             sender.handle_timeout(Time::from_s(due_s));
@@ -128,14 +128,14 @@ fn the_handshake_is_repeated_by_both_ends() {
         let now = Time::from_s(3 * first_s);
         receiver.on_segment(now, &syn(3000 * first_s));
         receiver.poll_transmit(now).unwrap();
-        // The answer is lost too, and repeated by its own timer.
+        // The answer is lost too, and is repeated by the receiver's own timer.
         let again = now + Duration::from_secs(first_s);
         assert_eq!(receiver.next_timeout(), Some(again));
         receiver.handle_timeout(again);
         let answer = receiver.poll_transmit(again).unwrap();
         sender.on_segment(again, &answer);
         assert!(sender.is_established());
-        // RFC 6928: a SYN lost more than once leaves a window of one segment.
+        // RFC 6928: if the SYN is lost more than once, the initial window is one segment.
         assert_eq!(sender.cwnd_segments(), 1);
         let acknowledgement = sender.poll_transmit(again).unwrap();
         assert_eq!(acknowledgement.len_bytes, 0);
@@ -152,7 +152,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     let mut sender = Sender::new(Config::modern(Congestion::Cubic), Some(100_000), 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
     let answer = Segment { flags: Flags { syn: true, ack: true, ..Flags::default() }, ..segment(0, 0, 1) };
-    // The segment acknowledges something other than the SYN.
+    // The acknowledgement number is not that of the SYN.
     sender.on_segment(Time::from_ms(1), &Segment { ack: 7, ..answer });
     assert!(!sender.is_established());
     sender.on_segment(Time::from_ms(1), &answer);
@@ -164,7 +164,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     forged.ack = u64::MAX;
     sender.on_segment(Time::from_ms(2), &forged);
     assert_eq!(sender.stats(), before);
-    // Blocks beyond the sent data count up to its end.
+    // SACK blocks beyond the sent data count only up to the end of that data.
     forged.ack = 1;
     forged.sack.push(1, 1 + 1448, u64::from(u32::MAX));
     sender.on_segment(Time::from_ms(2), &forged);

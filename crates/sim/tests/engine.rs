@@ -1,4 +1,4 @@
-//! Tests of the engine: events are equal on every machine, and physically possible.
+//! Tests of the simulation engine: events are the same on every machine, and physically possible.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use dfcp_sim::{
 };
 use dfcp_time::Time;
 
-/// Transport of a scenario's flows.
+/// Transport of the flows in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Carrier {
     Tcp(Congestion),
@@ -39,7 +39,7 @@ struct Scenario {
     name: &'static str,
     carrier: Carrier,
     flows: u64,
-    /// Rate of each modern flow; unused by transports that pace themselves.
+    /// Rate of each DFCP modern flow, bit/s. Other transports determine their own rate.
     sender_bps: u64,
     bytes: Option<u64>,
     bottleneck: LinkConfig,
@@ -65,7 +65,8 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     }
 }
 
-/// Builds the scenario with flows starting 10 ms apart; returns also the bottleneck.
+/// Builds the scenario with flows that start 10 ms apart. Also returns the bottleneck link of each direction with its
+/// configuration.
 fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowId>, Vec<(LinkId, LinkConfig)>) {
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
@@ -171,7 +172,7 @@ fn no_link_does_what_no_link_can() {
     }
 }
 
-/// The verifier is given wrong link properties, and detects that.
+/// The verifier is told properties that a link does not have, and must detect the violations.
 #[test]
 fn the_verifier_notices_a_link_which_is_too_good() {
     let faster = |scenario: &Scenario| scenario.bottleneck.clone().with_rate_bps(10 * MBIT);
@@ -188,8 +189,8 @@ fn the_verifier_notices_a_link_which_is_too_good() {
     }
 }
 
-/// Symbols that are only counted change nothing except CPU time, and that K random combinations do not always suffice: one block in 260 with losses takes
-/// a symbol more.
+/// Symbols that are only counted change nothing but CPU time, with one exception: K random combinations do not always
+/// suffice to decode, so that one block in 260 with losses needs one symbol more.
 #[test]
 fn content_which_is_only_counted_takes_the_same_course() {
     for carrier in [Carrier::Modern, Carrier::Classic] {
@@ -223,8 +224,8 @@ fn content_which_is_only_counted_takes_the_same_course() {
     }
 }
 
-/// Under DRR equal flows get equal shares, although each modern one is set to the whole rate and a flood is unlimited; each transport fills
-/// the link.
+/// With DRR, equal flows get equal shares and fill the link. This holds even though each modern flow is set to the
+/// whole rate and the sending rate of a flood is unlimited.
 #[test]
 fn flows_share_a_fair_queue_and_fill_it() {
     let drr = bottleneck(20 * MBIT, 100).with_discipline(Discipline::Drr(Drr::default()));
@@ -249,11 +250,11 @@ fn flows_share_a_fair_queue_and_fill_it() {
         let goodput: Vec<f64> =
             reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
         let total: f64 = goodput.iter().sum();
-        // The flood sends a block until its ACK returns, and eight blocks at a time here.
+        // The classic flood sends a block until its ACK returns, and eight blocks at a time here, so it wastes more.
         let least = if carrier == Carrier::Classic(Symbols::Counted) { 14.0 } else { 17.0 };
         assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
         let mean = total / 4.0;
-        // A flood's waste differs per flow: the shares of the link are equal.
+        // The waste of a flood differs between flows, although their shares of the link are equal.
         let tolerance = if carrier == Carrier::Classic(Symbols::Counted) { 0.15 } else { 0.05 };
         assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
     }

@@ -16,14 +16,16 @@ fn to(end: u64) -> Vec<u64> {
 fn one_loss_with_proportional_rate_reduction() {
     let (mut hand, sent) = Hand::connected(Config::rfc(Congestion::NewReno));
     assert_eq!(sent, to(10));
-    // Segment 0 is lost. Two acknowledgements of later ones release new segments (limited transmit).
+    // Segment 0 is lost. The first two acknowledgements of later segments each release a new segment (limited
+    // transmit).
     assert_eq!((hand.ack(0, &[(1, 2)]), hand.cwnd()), (vec![10], 10));
     assert_eq!((hand.ack(0, &[(1, 3)]), hand.cwnd()), (vec![11], 10));
-    // The third: ssthresh = 5; 12 outstanding, 3 arrived, 1 lost, so 8 are in flight, of 10 before. Allowed: ceil(1 · 5/10) = 1.
+    // Third acknowledgement: ssthresh = 5. Of 12 outstanding segments, 3 arrived and 1 is lost, so 8 are in flight;
+    // there were 10 before. Allowed: ceil(1 · 5/10) = 1.
     assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd()), (vec![0], 9));
     assert_eq!(hand.sender.phase(), Phase::Recovery);
     assert_eq!(hand.sender.ssthresh_segments(), Some(5));
-    // From here on one segment per two arrivals, until 5 are in flight.
+    // From here on, one segment is sent per two arrivals, until 5 are in flight.
     assert_eq!((hand.ack(0, &[(1, 5)]), hand.cwnd()), (vec![], 8));
     assert_eq!((hand.ack(0, &[(1, 6)]), hand.cwnd()), (vec![12], 8));
     assert_eq!((hand.ack(0, &[(1, 7)]), hand.cwnd()), (vec![], 7));
@@ -31,13 +33,13 @@ fn one_loss_with_proportional_rate_reduction() {
     assert_eq!((hand.ack(0, &[(1, 9)]), hand.cwnd()), (vec![], 6));
     assert_eq!((hand.ack(0, &[(1, 10)]), hand.cwnd()), (vec![], 5));
     assert_eq!(hand.sender.pipe_segments(), 5);
-    // Then one per arrival.
+    // Then one segment is sent per arrival.
     assert_eq!((hand.ack(0, &[(1, 11)]), hand.cwnd()), (vec![14], 5));
     assert_eq!((hand.ack(0, &[(1, 12)]), hand.cwnd()), (vec![15], 5));
-    // The retransmission arrives: 12 to 15 are in flight, the window is 5.
+    // The retransmission arrives. Segments 12 to 15 are in flight, and the window is 5.
     assert_eq!((hand.ack(12, &[]), hand.cwnd()), (vec![16], 5));
     assert_eq!(hand.sender.phase(), Phase::Open);
-    // One segment per RTT: 1 of the 5 needed has been counted.
+    // The window grows by one segment per RTT; 1 of the 5 segments needed for that has been counted.
     assert_eq!((hand.ack(14, &[]), hand.cwnd()), (vec![17, 18], 5));
     assert_eq!((hand.ack(16, &[]), hand.cwnd()), (vec![19, 20, 21], 6));
     let stats = hand.sender.stats();
@@ -50,9 +52,10 @@ fn one_loss_with_the_window_halved_at_once() {
     let (mut hand, _) = Hand::connected(config);
     assert_eq!(hand.ack(0, &[(1, 2)]), [10]);
     assert_eq!(hand.ack(0, &[(1, 3)]), [11]);
-    // 9 in flight with the retransmission, which is sent whatever the window (RFC 6675, step 4.3).
+    // 9 segments are in flight with the retransmission, which is sent even though the window is full (RFC 6675, step
+    // 4.3).
     assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd(), hand.sender.pipe_segments()), (vec![0], 5, 9));
-    // No new packet until 4 more have arrived, ...
+    // No new segment is sent until 4 more have arrived, ...
     for end in 5..=8 {
         assert_eq!(hand.ack(0, &[(1, end)]), []);
     }
@@ -67,7 +70,7 @@ fn slow_start_after_a_timeout() {
     let config = Config { rto_floor: RtoFloor::Timer, ..Config::rfc(Congestion::NewReno) };
     let (mut hand, _) = Hand::connected(config);
     let due = hand.sender.next_timeout().unwrap();
-    // One sample of 10 ms: 10 + 4 · 5 ms, below the floor of 200 ms.
+    // One sample of 10 ms gives 10 ms + 4 · 5 ms, which is below the minimum of 200 ms.
     assert_eq!(due.since(hand.now), Duration::from_millis(200));
     hand.now = due;
     hand.sender.handle_timeout(hand.now);
@@ -75,12 +78,13 @@ fn slow_start_after_a_timeout() {
     assert_eq!(hand.sender.phase(), Phase::Loss);
     assert_eq!(hand.sender.ssthresh_segments(), Some(5));
     assert_eq!(hand.sender.rto(), Duration::from_millis(400));
-    // Doubling up to the threshold, then one per RTT.
+    // The window doubles per RTT up to the threshold, then grows by one segment per RTT.
     assert_eq!((hand.ack(1, &[]), hand.cwnd()), (vec![1, 2], 2));
     assert_eq!((hand.ack(2, &[]), hand.cwnd()), (vec![3, 4], 3));
     assert_eq!((hand.ack(3, &[]), hand.cwnd()), (vec![5, 6], 4));
     assert_eq!((hand.ack(5, &[]), hand.cwnd()), (vec![7, 8, 9], 5));
-    // 1 of these 2 lifted the window to 5, and 1 counts towards 6; of the next 4, the first 4 fill it up.
+    // Of these 2 segments, 1 has lifted the window to 5 and 1 counts towards 6. The next 4 segments complete that
+    // count.
     assert_eq!((hand.ack(9, &[]), hand.cwnd()), (vec![10, 11, 12, 13, 14], 6));
     assert_eq!(hand.sender.phase(), Phase::Loss);
     assert_eq!((hand.ack(10, &[]), hand.sender.phase()), (vec![15], Phase::Open));
@@ -92,7 +96,7 @@ fn tahoe_starts_over_and_reno_inflates() {
     assert_eq!(hand.ack(0, &[]), [10]);
     assert_eq!(hand.ack(0, &[]), [11]);
     assert_eq!((hand.ack(0, &[]), hand.cwnd(), hand.sender.ssthresh_segments()), (vec![0], 1, Some(5)));
-    // The 12 acknowledged: 4 lift the window to 5, of the next 8 another 5 to 6, and 3 count towards 7.
+    // Of the 12 acknowledged segments, 4 lift the window to 5, another 5 lift it to 6, and 3 count towards 7.
     assert_eq!((hand.ack(12, &[]), hand.sender.phase()), (vec![12, 13, 14, 15, 16, 17], Phase::Open));
     assert_eq!(hand.cwnd(), 6);
 
@@ -100,12 +104,13 @@ fn tahoe_starts_over_and_reno_inflates() {
     assert_eq!(hand.ack(0, &[]), [10]);
     assert_eq!(hand.ack(0, &[]), [11]);
     assert_eq!((hand.ack(0, &[]), hand.cwnd()), (vec![0], 5));
-    // 12 outstanding, one lost and retransmitted, 3 arrived: 9. Each duplicate is one less; from the fifth on one is sent.
+    // Of 12 outstanding segments, one is lost and retransmitted, and 3 have arrived, so 9 are in flight. Each duplicate
+    // acknowledgement means one less; from the fifth on, a new segment is sent.
     for duplicate in 1..=4 {
         assert_eq!(hand.ack(0, &[]), [], "{duplicate}");
     }
     assert_eq!(hand.ack(0, &[]), [12]);
-    // A partial acknowledgement ends it: RFC 2581, not RFC 6582.
+    // A partial acknowledgement ends the recovery, by RFC 2581 and unlike RFC 6582.
     hand.ack(4, &[]);
     assert_eq!(hand.sender.phase(), Phase::Open);
 }
@@ -117,7 +122,7 @@ fn newreno_without_sack_repairs_one_loss_per_round_trip() {
     hand.ack(0, &[]);
     hand.ack(0, &[]);
     assert_eq!(hand.ack(0, &[]), [0]);
-    // 4 is lost too: the partial acknowledgement releases it at once.
+    // Segment 4 is lost too: the partial acknowledgement releases its retransmission immediately.
     assert_eq!(hand.ack(4, &[])[0], 4);
     assert_eq!(hand.sender.phase(), Phase::Recovery);
     hand.ack(12, &[]);
@@ -132,7 +137,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
         hand.ack(0, &[(1, 3)]);
         assert_eq!(hand.ack(0, &[(1, 4)]), [0]);
         let mut end = 4;
-        // Nothing is known up to the last segment sent before the retransmission.
+        // The loss of the retransmission cannot be detected before a segment sent after it has arrived.
         while end < 12 {
             end += 1;
             assert!(!hand.ack(0, &[(1, end)]).contains(&0), "{end}");

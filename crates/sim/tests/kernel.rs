@@ -1,11 +1,12 @@
-//! Test of agreement with a Linux 6.12 kernel at points of `data/kernel_reference.csv`: goodput within 5 % without loss and within 10 %
-//! with it. Only quick points run here; the example `kernel` runs all.
+//! Test that the TCP models agree with a Linux 6.12 kernel at points of `data/kernel_reference.csv`: goodput within 5 %
+//! without loss, and within 10 % with loss. Only points that run quickly are tested here; the example `kernel` runs all
+//! points.
 
 mod dumbbell;
 
 use dumbbell::kernel::{CSV, Point, points};
 
-/// Maximum number of segments over the runs of a point.
+/// Maximum number of segments over all runs of a point.
 const SEGMENTS_MAX: f64 = 120_000.0;
 /// Number of runs per point with loss.
 const RUNS: u64 = 3;
@@ -35,7 +36,7 @@ fn goodput_without_loss() {
 fn goodput_with_loss() {
     let points = cheap_points(true);
     assert!(points.len() >= 20, "{}", points.len());
-    // The standard error of three runs is added.
+    // The standard error of the three runs is added to the tolerance.
     let check = |point: &Point| {
         let (here, error) = point.mean(RUNS);
         off(point, here.goodput_mbps, 0.1 + (error + point.standard_error_mbps) / point.goodput_mbps)

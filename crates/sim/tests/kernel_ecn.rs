@@ -1,5 +1,5 @@
-//! Test of agreement with a Linux 6.12 kernel behind marking queues, at the points of `data/kernel_ecn_reference.csv`: goodput, mean queue
-//! length, and number of marks.
+//! Test that the TCP models agree with a Linux 6.12 kernel behind marking queues, at the points of
+//! `data/kernel_ecn_reference.csv`: in goodput, mean queue length, and number of marks.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -16,10 +16,10 @@ use dumbbell::{Dumbbell, Flow, Path};
 
 const CSV: &str = include_str!("data/kernel_ecn_reference.csv");
 
-/// The kernel's access links have no rate.
+/// Rate of the access links, bit/s: practically infinite, because the kernel's access links have no rate limit.
 const ACCESS_BPS: u64 = 1_000_000_000_000;
 
-/// Queue limit of the reference: 1000 packets; for RED, 1000 full ones in bytes.
+/// Queue limit of the reference in packets. For RED, the limit is in bytes and corresponds to 1000 full packets.
 const LIMIT_PACKETS: usize = 1000;
 
 /// Measurements of one row.
@@ -83,7 +83,7 @@ impl<'a> Point<'a> {
         match self.queue {
             "codel" => Discipline::FqCodel(FqCodel { ecn: true, ..codel }),
             "ce-threshold" => Discipline::FqCodel(FqCodel { ce_threshold: Some(Duration::from_millis(1)), ..codel }),
-            // The kernel's RED is not gentle, which makes no difference at probability 1.
+            // The kernel's RED is not gentle, but that makes no difference with a maximum probability of 1.
             "red" => Discipline::Red(Red {
                 unit: RedUnit::Bytes,
                 min_threshold: 60_000,
@@ -98,18 +98,19 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Runs the model.
+    /// Runs the model at this point.
     fn run(&self) -> Measured {
         self.run_over(Duration::from_millis(self.rtt_ms))
     }
 
-    /// Runs the model with another RTT.
+    /// Runs the model at this point, with another RTT.
     fn run_over(&self, rtt: Duration) -> Measured {
         let rate_bps = self.rate_mbps * 1_000_000;
         let mut path = Path::drop_tail(rate_bps, LIMIT_PACKETS, 0.0, 1);
         path.bottleneck = path.bottleneck.with_discipline(self.discipline());
         path.access_bps = ACCESS_BPS;
-        // Token bucket of one packet: a packet that finds it full leaves at once, a packet time earlier than on a line.
+        // The kernel's bottleneck is a token bucket of one packet. A packet that finds the bucket full leaves
+        // immediately, a packet time earlier than on a line of that rate.
         let rtt = rtt - Duration::from_nanos(1500 * 8 * 1_000_000_000 / rate_bps);
         let flow = |number: u64| Flow {
             start: Time::from_ms(3 + number * 37),
@@ -131,7 +132,7 @@ impl<'a> Point<'a> {
     }
 }
 
-/// One run of the kernel is compared with one of the model, so differences of a few packets or marks are chance.
+/// One run of the kernel is compared with one run of the model, so differences of a few packets or marks are chance.
 #[test]
 fn goodput_queue_and_marks_are_the_kernel_s() {
     let points: Vec<Point<'_>> = CSV.lines().filter(|line| !line.starts_with('#')).skip(1).map(Point::new).collect();
@@ -152,8 +153,9 @@ fn goodput_queue_and_marks_are_the_kernel_s() {
     assert!(off.is_empty(), "{}", off.join("\n"));
 }
 
-/// At 100 Mbit/s over 20 ms the kernel marks 3 % of the packets. So does the model, unless all of its bursts have nine segments at equal
-/// distances for ever: then a queue at the step marks a whole RTT. A tenth of a millisecond prevents that.
+/// At 100 Mbit/s with an RTT of 20 ms, the kernel marks 3 % of the packets. The model does the same, unless all its
+/// bursts have nine segments at equal distances for ever: a queue at the step then marks the packets of a whole RTT.
+/// Changing the RTT by 0.1 ms prevents that.
 #[test]
 fn dctcp_marks_as_little_as_the_kernel_unless_its_bursts_are_in_step() {
     let point = Point::new("dctcp,1,red,100,20,1,4,6,96.4,38.3,1470,0");

@@ -1,4 +1,4 @@
-//! Tests of whole connections over one bottleneck: completion, limits, and known properties of each algorithm.
+//! Tests of whole TCP connections over one bottleneck: completion, limits, and known properties of each algorithm.
 
 mod dumbbell;
 
@@ -18,12 +18,12 @@ const ALL: [Congestion; 6] = [
     Congestion::Tahoe,
 ];
 
-/// Single flow over a FIFO queue.
+/// Creates a single flow over a FIFO queue.
 fn one_flow(path: Path, tcp: Config, rtt_ms: u64, bytes: Option<u64>) -> Dumbbell {
     Dumbbell::new(path, vec![Flow::new(Transport::Tcp(tcp), Duration::from_millis(rtt_ms), bytes)], Nobody)
 }
 
-/// Goodput from `from_s` to `to_s`, Mbit/s.
+/// Returns the goodput from `from_s` to `to_s`, Mbit/s.
 fn goodput(dumbbell: &mut Dumbbell, from_s: u64, to_s: u64) -> f64 {
     dumbbell.goodput_mbps(Time::from_s(from_s), Time::from_s(to_s))[0]
 }
@@ -49,7 +49,8 @@ fn finite_transfers_end_and_are_counted() {
 
 #[test]
 fn a_web_object_takes_four_round_trips_and_the_handshake() {
-    // 104 segments: 10 + 20 + 40 + 34, each window an RTT (including the last acknowledgement).
+    // 104 segments are sent in windows of 10 + 20 + 40 + 34. Each window takes an RTT, including the last
+    // acknowledgement.
     let path = Path::drop_tail(10_000_000_000, 1000, 0.0, 1);
     let mut dumbbell = one_flow(path, Config::modern(Congestion::NewReno), 100, Some(150_000));
     dumbbell.simulation.run_until(Time::from_ms(499));
@@ -60,7 +61,7 @@ fn a_web_object_takes_four_round_trips_and_the_handshake() {
 
 #[test]
 fn the_window_caps_a_long_path() {
-    // 2.5 MB in 100 ms are 200 Mbit/s, whatever the link's rate.
+    // 2.5 MB per 100 ms are 200 Mbit/s, whatever the rate of the link.
     for congestion in [Congestion::Cubic2008, Congestion::NewReno] {
         let config = Config { sack: true, ..Config::linux_2008(congestion) };
         let mut dumbbell = one_flow(Path::drop_tail(1_000_000_000, 20_000, 0.0, 1), config, 100, None);
@@ -72,8 +73,8 @@ fn the_window_caps_a_long_path() {
 
 #[test]
 fn bbr_ignores_loss_below_a_fifth() {
-    // Goodput of Linux's BBR at 200 Mbit/s and 10 ms, measured: 191, 182, 157 to 163 at 1, 5 and 10 % loss; 5 to 7 at 20 %, where it
-    // suspects a policer.
+    // Measured goodput of Linux's BBR at 200 Mbit/s with an RTT of 10 ms: 191, 182, and 157 to 163 Mbit/s at 1, 5 and
+    // 10 % loss. At 20 % loss it is 5 to 7 Mbit/s, because BBR then assumes a policer.
     let over = |loss| one_flow(Path::drop_tail(200_000_000, 170, loss, 1), Config::modern(Congestion::Bbr1), 10, None);
     for (loss, least, most) in [(0.0, 180.0, 193.1), (0.01, 175.0, 192.0), (0.05, 160.0, 185.0), (0.1, 120.0, 175.0)] {
         let mbps = goodput(&mut over(loss), 2, 6);
@@ -85,7 +86,7 @@ fn bbr_ignores_loss_below_a_fifth() {
 
 #[test]
 fn bbr_keeps_the_queue_short() {
-    // A buffer of ten bandwidth-delay products: CUBIC fills most of it, BBR stays near one.
+    // The buffer holds ten bandwidth-delay products. CUBIC fills most of it, while BBR's queue stays near one.
     let mean = |congestion| {
         let path = Path::drop_tail(100_000_000, 1700, 0.0, 1);
         let mut dumbbell = one_flow(path, Config::modern(congestion), 20, None);
@@ -99,7 +100,7 @@ fn bbr_keeps_the_queue_short() {
 
 #[test]
 fn old_stacks_suffer_more_from_loss() {
-    // A LAN at 1 ms and 10 % loss: the RTO of 200 ms dominates, more so without SACK.
+    // LAN with an RTT of 1 ms and 10 % loss: the RTO of 200 ms dominates, even more without SACK.
     let mbps = |config| goodput(&mut one_flow(Path::drop_tail(1_000_000_000, 1000, 0.1, 1), config, 1, None), 0, 30);
     let modern = mbps(Config::modern(Congestion::NewReno));
     let old = mbps(Config::linux_2008(Congestion::NewReno));
@@ -115,7 +116,7 @@ fn hystart_leaves_slow_start_before_the_queue_overflows() {
         dumbbell.simulation.run_until(Time::from_s(2));
         dumbbell.simulation.link_stats(dumbbell.bottleneck).queue_drops.packets
     };
-    // A Linux kernel drops 43, but later: until the first loss its CUBIC grows by 5 % per RTT.
+    // A Linux kernel drops 43 packets, but later: until the first loss, its CUBIC grows by 5 % per RTT.
     let with = dropped(true);
     assert!((35..=50).contains(&with), "{with}");
     assert!(dropped(false) > 100);

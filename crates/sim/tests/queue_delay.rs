@@ -1,4 +1,4 @@
-//! Test of a modern sender's estimate of its datagrams' queueing delay, against the link's own value.
+//! Test of the queueing delay that a DFCP sender estimates for its datagrams, against the delay that the link reports.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ fn link(rate_bps: u64, packets: usize) -> LinkConfig {
     LinkConfig::default().with_rate_bps(rate_bps).with_queue(QueueLimit::packets(packets))
 }
 
-/// Statistics of the sender of an endless stream at `rate_bps` after 1.5 s, and the bottleneck's queueing delay then.
+/// Runs an endless stream at `rate_bps` for 1.5 s. Returns the sender's statistics and the bottleneck's queueing delay
+/// at that time.
 fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration) {
     let mut row = Row::new([(there.clone(), back)]);
     assert!(row.add_pair(
@@ -70,7 +71,7 @@ fn above_it_the_queue_which_is_told_is_that_of_the_link() {
     }
 }
 
-/// Reports queue on the return path: the RTT grows, the forward queue does not.
+/// Reports wait in a queue on the return path: the RTT grows, but the estimated queueing delay of the data does not.
 #[test]
 fn a_congested_way_back_is_no_queue_of_ours() {
     let (stats, _) = known(10 * MBIT, link(20 * MBIT, 50), link(MBIT / 20, 50));

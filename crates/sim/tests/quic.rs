@@ -13,20 +13,22 @@ use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
 const ALL: [QuicCongestion; 3] = [QuicCongestion::Cubic, QuicCongestion::NewReno, QuicCongestion::Bbr];
-/// Overhead share of a full packet: flags, identifier, packet number, frame header with offset, authentication tag, UDP and IP.
+/// Share of overhead in a full packet, 0 to 1: flags, connection ID, packet number, frame header with offset,
+/// authentication tag, UDP and IP headers.
 const OVERHEAD_SHARE: f64 = 0.04;
 
 fn flow(congestion: QuicCongestion, rtt_ms: u64, bytes: Option<u64>) -> Flow {
     Flow::new(Transport::Quic(QuicConfig::new(congestion)), Duration::from_millis(rtt_ms), bytes)
 }
 
-/// Everything that could depend on more than the seed, with two flows, one of them finite, over a lossy link.
+/// Returns everything that could depend on more than the seed: the fingerprint and the reports of two flows over a
+/// lossy link. One flow is finite.
 fn course(congestion: QuicCongestion, seed: u64) -> (u64, Vec<FlowReport>) {
     let flows = vec![flow(congestion, 20, None), flow(congestion, 30, Some(1_000_000))];
     let mut path = Path::drop_tail(10_000_000, 40, 0.01, seed);
     path.bottleneck = path.bottleneck.with_duplicate(0.01).with_corrupt(0.01).with_jitter(Duration::from_millis(1));
     let mut dumbbell = Dumbbell::new(path, flows, Fingerprint::default());
-    // BBR probes for the smallest RTT every 10 s, and draws a place in its cycle after each.
+    // BBR probes for the smallest RTT every 10 s, and then starts its gain cycle at a random place.
     dumbbell.simulation.run_until(Time::from_s(25));
     (dumbbell.simulation.observer().value(), vec![dumbbell.report(0), dumbbell.report(1)])
 }
@@ -40,8 +42,8 @@ fn the_same_seed_gives_the_same_course() {
     }
 }
 
-/// Random values of TLS and BBR differ between processes, and must have no effect. CUBIC is omitted: its cube root comes from the
-/// platform's mathematics library.
+/// Random values in TLS and BBR differ between processes and must have no effect. CUBIC is left out, because its cube
+/// root depends on the mathematics library of the platform.
 #[test]
 fn the_course_is_the_same_in_every_process() {
     for (congestion, expected) in
@@ -65,9 +67,9 @@ fn a_finite_stream_completes_and_is_confirmed_in_spite_of_loss() {
             let report = dumbbell.report(0);
             assert_eq!((report.delivered_bytes, &report.failure), (bytes, &None), "{congestion:?}");
             let times = [report.first_byte_at, report.completed_at, report.confirmed_at].map(Option::unwrap);
-            // Handshake, then the first byte: 1.5 RTT.
+            // Handshake and first byte take 1.5 RTT.
             assert!(times[0] >= Time::from_ms(30) && times.is_sorted(), "{congestion:?}: {report:?}");
-            // Nothing is left to send.
+            // No packet is sent after the end.
             let (packets, _) = dumbbell.simulation.packets_and_hops();
             dumbbell.simulation.run_until(Time::from_s(300));
             assert_eq!(dumbbell.simulation.packets_and_hops().0, packets, "{congestion:?}");
@@ -85,8 +87,8 @@ fn a_link_without_loss_is_filled() {
     }
 }
 
-/// A socket fills long before the window: data waits there, not in front of the device, where a queue would grow with the window in the
-/// absence of loss.
+/// A real socket is full long before the window is. Data then waits in the socket instead of the network device, whose
+/// queue would otherwise grow with the window as long as there is no loss.
 #[test]
 fn a_device_as_slow_as_the_path_has_no_queue() {
     for congestion in ALL {
@@ -113,7 +115,7 @@ fn two_flows_share_a_fair_queue() {
     }
 }
 
-/// Sizes of the packets from the flow's sender.
+/// Sizes of the packets sent by the flow's sender, bytes.
 #[derive(Debug, Default)]
 struct Sizes(Vec<u32>);
 
@@ -136,7 +138,8 @@ fn packets_are_as_large_as_asked_for() {
         dumbbell.simulation.run_until(Time::from_s(5));
         let sizes = &dumbbell.simulation.observer().0;
         assert_eq!(sizes.iter().max(), Some(&largest));
-        // An endless stream fills its packets: the rest are handshake, acknowledgements and probes.
+        // An endless stream fills its packets. The other packets are those of the handshake, acknowledgements and
+        // probes.
         let full = sizes.iter().filter(|&&size| size == largest).count();
         assert!(full as f64 > 0.9 * sizes.len() as f64, "{full} of {}", sizes.len());
     }

@@ -1,4 +1,4 @@
-//! Tests of web traffic: each connection behaves as alone, and together they deliver everything.
+//! Tests of web traffic: each connection behaves as if it were alone, and together they deliver everything.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use dfcp_time::Time;
 
 const CONFIGS: [fn(Congestion) -> tcp::Config; 2] = [tcp::Config::modern, tcp::Config::linux_2008];
 
-/// Flow over 10 Mbit/s and 40 ms with this loss.
+/// Creates a flow over 10 Mbit/s and an RTT of 40 ms, with this loss.
 fn simulation(transport: Transport, bytes: Option<u64>, loss: f64) -> Result<(Simulation<Nobody>, FlowId), FlowError> {
     let mut simulation = Simulation::new(3, Nobody);
     let link = LinkConfig::default().with_rate_bps(10_000_000).with_delay(Duration::from_millis(20));
@@ -63,7 +63,7 @@ fn a_connection_alone_is_tcp() {
 #[test]
 fn many_connections_over_a_lossy_link_deliver_everything_once() {
     for config in CONFIGS.map(|of| of(Congestion::Cubic)) {
-        // Start times are unsorted, and some are equal.
+        // The start times are not sorted, and some are equal.
         let connections: Vec<(u64, u64)> = (0..60).map(|n| (n * 37 % 60 / 3 * 500, 1 + n * n * 20)).collect();
         let (mut simulation, flow) = simulation(web(config, &connections), None, 0.05).unwrap();
         simulation.run_until(Time::from_ms(5_000));

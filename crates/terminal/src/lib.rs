@@ -1,7 +1,7 @@
 //! Terminal output and input of the programs `dfcp` and `dfcp-lab`.
 //!
-//! [`program`] is the frame of a program, from its log to its exit code; [`output`] does all printing, [`units`] formats and parses
-//! numbers, [`signals`] handles requests to end, and [`man`] writes the manual.
+//! [`program`] handles log, errors and exit codes, [`output`] does all printing, [`units`] formats and parses numbers,
+//! [`signals`] receives Ctrl-C and SIGTERM, and [`man`] writes man pages.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Man pages, from the definition of a command line.
+//! Generation of man pages from the definition of a command line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,8 @@ use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
 
-/// Writes a page for `command` and each subcommand into `directory`, created if missing; returns their number.
+/// Writes a page for `command` and each subcommand into `directory`, which is created if missing. Returns the number of
+/// pages.
 ///
 /// # Errors
 /// Fails if a page cannot be written.
@@ -16,7 +17,7 @@ pub fn write(command: Command, directory: &Path) -> anyhow::Result<u32> {
     pages(&prepared(command, directory)?, directory)
 }
 
-/// Writes the pages of the subcommands only, as [`write`](fn@write) does.
+/// Like [`write`](fn@write), for the pages of the subcommands only.
 ///
 /// # Errors
 /// Fails if a page cannot be written.
@@ -31,9 +32,9 @@ fn prepared(mut command: Command, directory: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Writes the pages of a command and its subcommands; returns their number.
+/// Writes the pages of a command and its subcommands. Returns the number of pages.
 fn pages(command: &Command, directory: &Path) -> anyhow::Result<u32> {
-    // `dfcp send` is in `dfcp-send.1`: after `build` a command's display name has hyphens.
+    // The page of `dfcp send` is `dfcp-send.1`: after `build`, a command's display name has hyphens.
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let path = directory.join(format!("{name}.1"));
     let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! Standard output and standard error. A closed pipe is no error: its reader wants no more lines, and the work continues. (`println!` would
-//! panic.) Any other failure loses results, so the command fails at its end.
+//! Standard output and standard error. A closed pipe is no error: its reader wants no more lines, and the work goes on.
+//! (`println!` would panic.) Any other write failure loses results, so the command fails at its end.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ pub fn bytes(text: &[u8]) {
     }
 }
 
-/// Error after which output was lost, if any.
+/// Returns the first error that lost output, if any.
 pub fn lost() -> Option<&'static io::Error> {
     LOST.get()
 }
@@ -38,7 +38,7 @@ pub fn json(value: &Value) {
     line(&value.to_string());
 }
 
-/// True with `--quiet`.
+/// Set by `--quiet`.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Suppresses everything except errors, warnings, codes and results from now on.
@@ -46,12 +46,12 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// True if progress is suppressed.
+/// Returns true if progress is suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Prints one line about the progress on standard error, unless suppressed.
+/// Prints one line about progress on standard error, unless progress is suppressed.
 pub fn note(text: &str) {
     if !is_quiet() {
         always(text);
@@ -60,7 +60,7 @@ pub fn note(text: &str) {
 
 /// Prints one line on standard error in any case: an error, a warning, a code, or a requested result.
 pub fn always(text: &str) {
-    // A failure here cannot be reported anywhere.
+    // A failure of standard error cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -71,33 +71,33 @@ pub fn progress(text: &str) {
     }
 }
 
-/// Progress bars on standard error; hidden if it is no terminal, or progress is suppressed.
+/// Returns progress bars on standard error; hidden if it is no terminal, or progress is suppressed.
 #[must_use]
 pub fn bars() -> MultiProgress {
     MultiProgress::with_draw_target(draw_target())
 }
 
-/// Terminal for progress bars; hidden if there is none.
+/// Returns the terminal for progress bars, or a hidden target if progress is suppressed.
 #[must_use]
 fn draw_target() -> ProgressDrawTarget {
     if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
 
-/// Progress bar of this length, if known; `is_hidden` hides it in any case.
+/// Returns a progress bar of this length, if known; `is_hidden` hides it in any case.
 #[must_use]
 pub fn bar(length: Option<u64>, is_hidden: bool) -> ProgressBar {
     let target = if is_hidden { ProgressDrawTarget::hidden() } else { draw_target() };
     ProgressBar::with_draw_target(length, target)
 }
 
-/// Message about a peer that has been silent for this long.
+/// Returns the message about a peer that has been silent for this long.
 pub fn nothing_heard(silence: Duration) -> String {
     format!("nothing heard for {} s", silence.as_secs())
 }
 
-/// Duration for display: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
+/// Formats a duration: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
 pub fn human_seconds(seconds: f64) -> String {
-    // The upper bound exceeds any transfer, and converts safely.
+    // The upper bound exceeds any transfer, and its integer conversion cannot overflow.
     let seconds = seconds.clamp(0.0, 1e9);
     let whole = seconds.round() as u64;
     match whole {

@@ -1,4 +1,4 @@
-//! Frame of a program: its log, at most one error, and an exit code that states success.
+//! Frame of a program: log, at most one printed error, and exit code.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use tokio::task::JoinError;
 
 use crate::output;
 
-/// Exit code of incomplete or unverified work.
+/// Exit code of failed, incomplete or unverified work.
 const EXIT_FAILURE: u8 = 1;
 /// Exit code of a wrong command line.
 const EXIT_USAGE: u8 = 2;
-/// Exit code after Ctrl-C or SIGTERM, as in shells.
+/// Exit code after Ctrl-C or SIGTERM, like in shells.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Environment variable with which `dfcp` passes its version to `dfcp-lab`: both must be equal.
+/// Environment variable by which `dfcp` passes its version to `dfcp-lab`: both must have the same version.
 pub const VERSION_VARIABLE: &str = "DFCP_VERSION";
 
 /// End of a command without failure.
@@ -24,7 +24,7 @@ pub const VERSION_VARIABLE: &str = "DFCP_VERSION";
 pub enum End {
     /// The work is done.
     Done,
-    /// The command was interrupted: what was interrupted, and the next step.
+    /// The command was interrupted. The sentence states at which point, and the next step.
     Interrupted(String),
 }
 
@@ -32,12 +32,12 @@ pub enum End {
 pub fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    // Colour codes would garble a file.
+    // Colour codes would garble a log file.
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
-/// Prints help and version unchanged, and an error as one sentence with the next step.
+/// Prints help and version unchanged, and a usage error as one sentence with the next step. Returns the exit code.
 #[must_use]
 pub fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -49,7 +49,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         output::always(text.trim_end());
         return ExitCode::from(EXIT_USAGE);
     }
-    // clap splits its message into lines, with an empty one before usage and hints.
+    // clap's message has several lines, with an empty line before usage and hints.
     let words: Vec<_> =
         text.lines().take_while(|line| !line.trim().is_empty()).flat_map(str::split_whitespace).collect();
     let sentence = words.join(" ");
@@ -58,7 +58,8 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// Prints the error or interruption of a command; successful work fails if its results could not be printed.
+/// Prints the error or interruption of a command, and returns the exit code. Successful work fails if its results could
+/// not be printed.
 #[must_use]
 pub fn exit_code(outcome: anyhow::Result<End>) -> ExitCode {
     match outcome {
@@ -82,10 +83,10 @@ pub fn exit_code(outcome: anyhow::Result<End>) -> ExitCode {
     }
 }
 
-/// Outcome of a command that ran as a task. A panic of the task is propagated.
+/// Unwraps the outcome of a command that ran as a task. A panic of the task is propagated.
 ///
 /// # Errors
-/// Fails if the command failed or was aborted.
+/// Fails if the command failed or its task was aborted.
 pub fn joined(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     match outcome.map_err(JoinError::try_into_panic) {
         Ok(outcome) => outcome,

@@ -1,7 +1,7 @@
-//! Signals with which the user ends the program.
+//! Signals by which the user ends the program.
 
-/// Receiver of end signals: Ctrl-C, and SIGTERM on Unix. Handling them lets destructors run, which keep unfinished work for resumption, or
-/// remove it.
+/// Receiver of Ctrl-C and, on Unix, SIGTERM. Handling these signals lets destructors run, which keep unfinished work
+/// for resumption, or remove it.
 #[derive(Debug)]
 pub struct EndSignals {
     #[cfg(unix)]
@@ -9,7 +9,8 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// Catches the signals from now on: an early one is neither lost nor fatal.
+    /// Catches the signals from now on. A signal before the first call of [`next`](Self::next) is kept, and does not
+    /// kill the process.
     ///
     /// # Panics
     /// Panics outside of tokio's runtime.
@@ -20,7 +21,7 @@ impl EndSignals {
             caught: {
                 use tokio::signal::unix::{SignalKind, signal};
                 let caught = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-                // Without the handler, the system's default remains; only the clean-up is lost.
+                // If a handler cannot be set, the system's default action remains, without the clean-up.
                 caught
                     .into_iter()
                     .filter_map(|one| one.inspect_err(|error| tracing::warn!(%error, "cannot catch a signal")).ok())

@@ -1,16 +1,17 @@
 //! Numbers with units, parsed and formatted: `10%`, `25ms`, `20M`, `100mbit`, `64MiB`.
 //!
-//! The parsers fit clap's `value_parser`. All are case-insensitive, allow a space before the unit, and refuse ambiguous input.
+//! The parsers have the signature of clap's `value_parser`. All are case-insensitive, allow a space before the unit,
+//! and refuse ambiguous input.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub use dfcp_framing::{human_bytes, human_rate};
 
-/// Range of sending rates, bit/s: that of `dfcp::Config::rate`.
+/// Range of sending rates, bit/s, that `dfcp::Config::rate` accepts.
 pub const SENDING_RATE_BPS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
-/// Invalid argument; the message states what is accepted.
+/// Invalid argument. The message states which values are accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a probability.
@@ -48,7 +49,7 @@ pub enum UnitError {
     Size(String),
 }
 
-/// Parses a probability: `10%`, `10 %` or `0.1`. A bare number above 1 is refused, not read as percent.
+/// Parses a probability: `10%`, `10 %` or `0.1`. A bare number above 1 is refused, not read as per cent.
 ///
 /// # Errors
 /// Fails with [`UnitError::Percent`].
@@ -82,8 +83,8 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         .ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
-/// Parses a rate in bit/s: `100M` as in iperf3, `100mbit`, `100 Mbit/s`, `100mbps`, `1G`, `500K`, or plain bits per second. All count bits,
-/// 10⁶ per Mbit; zero is refused.
+/// Parses a rate in bit/s: `100M` like in iperf3, `100mbit`, `100 Mbit/s`, `100mbps`, `1G`, `500K`, or plain bits per
+/// second. All forms count bits, 10⁶ per Mbit; zero is refused.
 ///
 /// # Errors
 /// Fails with [`UnitError::Rate`].
@@ -99,7 +100,8 @@ pub fn sending_rate(text: &str) -> Result<u64, UnitError> {
     sendable(rate(text)?, text)
 }
 
-/// Checks that `rate_bps`, given as `text`, is a possible sending rate. A small number was most likely meant in Mbit/s.
+/// Checks that `rate_bps`, parsed from `text`, is a possible sending rate. For a small number without a unit, the error
+/// suggests Mbit/s.
 fn sendable(rate_bps: u64, text: &str) -> Result<u64, UnitError> {
     let (least_bps, most_bps) = SENDING_RATE_BPS.into_inner();
     if rate_bps > most_bps {
@@ -126,14 +128,16 @@ fn parse_rate(text: &str) -> Option<u64> {
         Some('t') => (1e12, &unit[1..]),
         _ => (1.0, unit),
     };
-    // A prefix alone (`100M`) counts bits, as in iperf3; the parsed rate is displayed before sending. Bytes (`100MB/s`) are refused.
+    // A prefix alone (`100M`) counts bits, like in iperf3; programs display the parsed rate before sending. Bytes
+    // (`100MB/s`) are refused.
     if !matches!(unit, "" | "bit" | "bits" | "bit/s" | "bps") {
         return None;
     }
     whole(number * factor).filter(|&rate_bps| rate_bps > 0)
 }
 
-/// Parses a size in bytes: `64MB` is 64·10⁶; `64MiB` and `64M` are 64·2²⁰, as in iperf3, rsync and GNU programs; a bare number is bytes.
+/// Parses a size in bytes: `64MB` is 64·10⁶; `64MiB` and `64M` are 64·2²⁰, like in iperf3, rsync and GNU programs. A
+/// bare number counts bytes.
 ///
 /// # Errors
 /// Fails with [`UnitError::Size`].
@@ -164,14 +168,14 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-/// Nearest integer, if it fits.
+/// Rounds to the nearest integer; `None` if it does not fit.
 fn whole(value: f64) -> Option<u64> {
     let rounded = value.round();
     // 2⁶⁴ is the first value that does not fit; `u64::MAX as f64` rounds up to it.
     (rounded >= 0.0 && rounded < u64::MAX as f64).then_some(rounded as u64)
 }
 
-/// Formats `rate_bps` for [`rate`], truncated to two significant digits: `4.9mbit`.
+/// Formats `rate_bps` in the syntax of [`rate`], truncated to two significant digits: `4.9mbit`.
 #[must_use]
 pub fn rate_argument(rate_bps: u64) -> String {
     let digits = rate_bps.checked_ilog10().unwrap_or_default();
@@ -185,7 +189,7 @@ pub fn rate_argument(rate_bps: u64) -> String {
     }
 }
 
-/// Formats a duration in its natural unit, up to three decimals: `25 ms`, `1.5 s`, `500 µs`.
+/// Formats a duration in its natural unit, with up to three decimals: `25 ms`, `1.5 s`, `500 µs`.
 #[must_use]
 pub fn human_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -199,13 +203,13 @@ pub fn human_duration(duration: Duration) -> String {
     format!("{} {unit}", trimmed(value, 3))
 }
 
-/// Formats a probability in percent, up to four decimals: `10 %`, `0.1 %`.
+/// Formats a probability in per cent, with up to four decimals: `10 %`, `0.1 %`.
 #[must_use]
 pub fn human_percent(probability: f64) -> String {
     format!("{} %", trimmed(probability * 100.0, 4))
 }
 
-/// Formats without trailing zeros.
+/// Formats a number without trailing zeros.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

@@ -1,4 +1,4 @@
-//! One run: network, flows, and their measurement.
+//! One run on the testbed: network, flows and measurement.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -15,10 +15,11 @@ use tokio::task::LocalSet;
 use crate::network::Network;
 use crate::processor;
 
-/// Makes a run of `scenario`. The process must be single-threaded until `on_network` is called.
+/// Executes a run of `scenario`. The process must be single-threaded until this function calls `on_network`, after it
+/// has created the network.
 ///
 /// # Errors
-/// Returns a sentence about the failed set-up or run.
+/// Fails with a sentence if the set-up or the run fails.
 pub(crate) fn run(
     scenario: &Scenario,
     seed: u64,
@@ -62,13 +63,13 @@ async fn measure(scenario: &Scenario, layout: &Layout, network: &Network, seed: 
     Ok(course.finish(ended_ns, &links, &flows))
 }
 
-/// Run in progress.
+/// A run in progress.
 struct Run<'run> {
     scenario: &'run Scenario,
     layout: &'run Layout,
     network: &'run Network,
     flows: Vec<Rc<Told>>,
-    /// Current state of the scenario's links.
+    /// Present rate and outage of each scenario link.
     states: Vec<LinkState>,
     clock: Clock,
 }
@@ -84,7 +85,7 @@ impl<'run> Run<'run> {
         let clock = Clock::start();
         let mut flows = Vec::new();
         for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
-            // Each flow draws its own random numbers, as in the simulator.
+            // Each flow has random numbers of its own, as in the simulator.
             let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let surroundings = Surroundings { hosts: network, clock, now: Instant::now, has_devices: false };
             flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
@@ -92,8 +93,8 @@ impl<'run> Run<'run> {
         Ok(Self { scenario, layout, network, flows, states: LinkState::all(scenario), clock })
     }
 
-    /// Runs until the scenario's end, or until every flow of finite size has ended. `each` is called at time 0 and every [`TICK_NS`], a
-    /// little late on a busy machine. Returns the time of the end.
+    /// Runs until the scenario's end, or until all flows have finished, if each has a size. `each` is called at time 0
+    /// and every [`TICK_NS`], a little later on a busy machine. Returns the time of the end, ns.
     async fn drive(&mut self, mut each: impl FnMut(&Self, u64)) -> Result<u64, String> {
         let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
         let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
@@ -118,7 +119,8 @@ impl<'run> Run<'run> {
         }
     }
 
-    /// Times of rebindings at near hosts, in order, with the number of the pair.
+    /// Returns the times at which senders' addresses change, ns, in order, each with the number of the flow's host
+    /// pair.
     fn rebinds(&self) -> Vec<(u64, u16)> {
         let flows = self.scenario.flows.iter().zip(0_u16..);
         let mut rebinds: Vec<_> =
@@ -127,10 +129,10 @@ impl<'run> Run<'run> {
         rebinds
     }
 
-    /// Readings of the scenario's links, in the direction of data.
+    /// Returns readings of the scenario's links in the forward direction.
     fn links(&self) -> Vec<LinkReading> {
         let mut readings = self.network.pairs.forward().links;
-        // Before the first packet there are no readings.
+        // The emulator has no readings before the first packet.
         readings.resize_with(self.states.len(), Default::default);
         let states = self.states.iter().zip(&self.scenario.links);
         let reading = |(reading, (state, spec)): (&dfcp_emu::LinkReading, (&LinkState, &LinkSpec))| LinkReading {
@@ -146,7 +148,7 @@ impl<'run> Run<'run> {
         readings.iter().zip(states).map(reading).collect()
     }
 
-    /// IP bytes received by each flow's receiving host.
+    /// Returns the IP bytes received by each flow's receiving host.
     fn received_bytes(&self) -> Vec<u64> {
         let (forward, backward) = (self.network.pairs.forward().delivered, self.network.pairs.backward().delivered);
         let received = |(place, spec): (usize, &dfcp_lab::scenario::FlowSpec)| {
@@ -176,7 +178,8 @@ impl<'run> Run<'run> {
         let mut readings: Vec<_> =
             self.flows.iter().zip(received).map(|(flow, received)| flow.reading(received)).collect();
         let mut tcp = self.scenario.flows.iter().enumerate().filter(|(_, flow)| flow.transport.kind.is_tcp());
-        // The kernel counts per namespace, which all senders share.
+        // The kernel counts retransmissions per namespace, which all senders share. They are therefore known for a
+        // single TCP flow only.
         if let (Some((place, _)), None) = (tcp.next(), tcp.next()) {
             let counters = self.network.enter(self.layout.hosts[place].0, tcp_counters)??;
             readings[place].retransmissions = Some(counters.retransmissions);
@@ -186,7 +189,7 @@ impl<'run> Run<'run> {
     }
 }
 
-/// Lateness of the later direction, and CPU time of this thread, which runs the ends.
+/// Combines the lateness of the worse direction with the processor shares of this thread, which runs all endpoints.
 fn lateness([forward, backward]: &[DirectionReport; 2], (ends_ran, ends_waited): (f64, f64)) -> Lateness {
     let later = if forward.lateness.p99_ms >= backward.lateness.p99_ms { forward } else { backward };
     let dfcp_emu::Lateness { p50_ms, p99_ms, max_ms, .. } = later.lateness;
@@ -195,7 +198,7 @@ fn lateness([forward, backward]: &[DirectionReport; 2], (ends_ran, ends_waited):
     measured.judged()
 }
 
-/// CPU time of this process so far, s: the ends of all flows, and the emulator.
+/// Returns the CPU time of this process so far, s, which includes endpoints and emulator.
 fn cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

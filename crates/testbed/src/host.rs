@@ -1,4 +1,4 @@
-//! Properties of this kernel's TCP.
+//! Properties of this machine's TCP.
 
 use std::fs;
 

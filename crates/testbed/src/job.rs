@@ -1,19 +1,19 @@
-//! Messages to and from a run's process: a line of JSON each.
+//! Messages between the laboratory and a run's process, each a line of JSON.
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
-/// Task of a run's process.
+/// Description of a run, sent to its process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// Network, its changes, and the flows.
+    /// Network with its changes, and flows.
     pub(crate) scenario: Scenario,
     /// Seed of the links' random events, and of DFCP's and quinn's random draws.
     pub(crate) seed: u64,
 }
 
-/// Answer of a run's process: measurements, or the reason of a failure.
+/// Result of a run's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {

@@ -1,9 +1,9 @@
-//! Testbed platform of the laboratory: plans in real time, on the processors and the TCP of this machine. Senders are in one network
-//! namespace, receivers in another; between them `dfcp-emu` emulates the links of `dfcp-netem`, which the simulator uses too. Linux only;
-//! on other systems this crate is empty.
+//! Testbed platform of the laboratory: plans run in real time, on the processors and the TCP of this machine. Senders
+//! are in one network namespace and receivers in another. Between them, `dfcp-emu` emulates links with the models of
+//! `dfcp-netem`, which the simulator uses, too. On systems other than Linux, this crate is empty.
 //!
-//! Every run is a separate process ([`serve`]), because only a single-threaded one can create a user namespace; its end removes networks,
-//! devices and flows in any case.
+//! Every run is a separate process ([`serve`]), because only a single-threaded process can create a user namespace.
+//! When the process ends, the kernel removes all networks, devices and flows.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A scenario's network on the testbed: its links in both directions, and hosts at both ends.
+//! Emulated network of a scenario, with sending and receiving hosts.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,16 +11,17 @@ use dfcp_sim::{Edge, Node};
 
 use crate::limits::COALESCE;
 
-/// Emulated network with the hosts of a layout.
+/// Emulated network with the hosts of a layout. The near end has the senders of forward flows, and the far end their
+/// receivers.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) pairs: PairNetwork,
-    /// Scenario links of the return direction, by index in the far end's list.
+    /// Index of each scenario link's reverse direction in the list of backward links; `None` if no flow crosses it.
     back_links: Vec<Option<usize>>,
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
-/// Links and routes of a layout in both directions.
+/// Links and routes of a layout, for both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Ways {
     forward: Numbered,
@@ -29,7 +30,7 @@ struct Ways {
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
-/// Links of one direction, with the edges of the layout.
+/// Links and routes of one direction. `links` maps edges of the layout to indices in `config.links`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Numbered {
     config: DirectionConfig,
@@ -37,7 +38,7 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// Link of an edge, added if missing.
+    /// Returns the index of the link for `edge`, and adds the link if necessary.
     fn link(&mut self, layout: &Layout, edge: Edge) -> Result<usize, String> {
         if let Some(&link) = self.links.get(&edge.index()) {
             return Ok(link);
@@ -56,10 +57,11 @@ impl Numbered {
 }
 
 impl Ways {
-    /// Routes over bottlenecks in series. Reverse flows have their sender at the far end.
+    /// Computes the routes of all flows over bottlenecks in a row. A flow in the reverse direction has its sender at
+    /// the far end.
     fn of(layout: &Layout, scenario: &Scenario) -> Result<Self, String> {
         let mut ways = Self::default();
-        // Add these first, so that scenario links keep its numbering.
+        // The scenario's links are added first, so that they keep their indices.
         for &(there, _) in &layout.links {
             ways.forward.link(layout, there)?;
         }
@@ -73,7 +75,7 @@ impl Ways {
             ways.hosts.insert(near.index(), (Side::Near, pair));
             ways.hosts.insert(far.index(), (Side::Far, pair));
         }
-        // An edge that no route crosses is absent.
+        // A reverse link that no route crosses has no index.
         let place = |(_, back): &(Edge, Edge)| ways.backward.links.get(&back.index()).copied();
         ways.back_links = layout.links.iter().map(place).collect();
         Ok(ways)
@@ -81,10 +83,10 @@ impl Ways {
 }
 
 impl Network {
-    /// Sets up the network; see [`PairNetwork::start`].
+    /// Creates the network; see [`PairNetwork::start`].
     ///
     /// # Errors
-    /// Fails with a sentence about the set-up.
+    /// Fails with a sentence if the network cannot be created.
     pub(crate) fn start(layout: &Layout, scenario: &Scenario, seed: u64) -> Result<Self, String> {
         let Ways { forward, backward, back_links, hosts } = Ways::of(layout, scenario)?;
         let config = PairConfig {
@@ -97,10 +99,10 @@ impl Network {
         Ok(Self { pairs: PairNetwork::start(config).map_err(|error| error.to_string())?, back_links, hosts })
     }
 
-    /// Applies a change of a scenario link at once.
+    /// Applies a change to a scenario link immediately.
     ///
     /// # Errors
-    /// Fails if the emulation is not reachable.
+    /// Fails if the emulator does not respond.
     pub(crate) fn change(&self, spec: &ChangeSpec, change: LinkChange) -> Result<(), String> {
         let (from, link) = if spec.is_back {
             (Side::Far, self.back_links.get(spec.link).copied().flatten())
@@ -112,7 +114,7 @@ impl Network {
     }
 
     fn place(&self, host: Node) -> (Side, u16) {
-        // Every host of a flow is in the table, and no other is queried.
+        // All hosts of flows are in the table, so the default is never used.
         self.hosts.get(&host.index()).copied().unwrap_or((Side::Near, u16::MAX))
     }
 }

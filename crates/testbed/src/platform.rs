@@ -16,20 +16,21 @@ use crate::limits::OVERTIME_MAX;
 use crate::process::give;
 use crate::refusal::refusal;
 
-/// This machine in real time.
+/// This machine as a platform, in real time.
 #[derive(Debug)]
 pub struct TestbedPlatform {
     host: Host,
-    /// Path of this program; `argument` makes it do a run.
+    /// Path of the program that executes a run if called with `argument`.
     program: PathBuf,
     argument: &'static str,
     engine: Engine,
-    /// Serialises runs: concurrent ones would compete for processors.
+    /// Lock that serialises runs: concurrent runs would compete for processors.
     one_at_a_time: Mutex<()>,
 }
 
 impl TestbedPlatform {
-    /// Creates the platform. Runs are made by `program`, whose argument `argument` calls [`serve`](crate::serve).
+    /// Creates the platform. The program `program` executes runs: called with `argument`, it must call
+    /// [`serve`](crate::serve).
     #[must_use]
     pub fn new(host: Host, program: PathBuf, argument: &'static str) -> Self {
         let hash = format!("{} {}", env!("DFCP_TESTBED"), host.release);

@@ -1,4 +1,4 @@
-//! Run's process, from the laboratory's side.
+//! Execution of a run in a separate process.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::job::{Answer, Job};
 use crate::limits::{ANSWER_BYTES_MAX, POLL_INTERVAL};
 
-/// Lets `program`, whose argument `argument` calls [`serve`](crate::serve), do a job within `limit`.
+/// Starts `program` with `argument`, which must call [`serve`](crate::serve), sends it the job, and returns its answer.
 ///
 /// # Errors
-/// Fails with a sentence.
+/// Fails with a sentence if the process cannot be started, does not answer, or takes longer than `limit`.
 pub(crate) fn give(program: &Path, argument: &str, job: &Job, limit: Duration) -> Result<Answer, String> {
     let mut line = serde_json::to_vec(job).map_err(|error| error.to_string())?;
     line.push(b'\n');
@@ -20,7 +20,7 @@ pub(crate) fn give(program: &Path, argument: &str, job: &Job, limit: Duration) -
     command.arg(argument).stdin(Stdio::piped()).stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let mut child = KillOnDrop(child);
-    // The process ends with this pipe, so keep it open until the answer.
+    // The run's process exits when this pipe closes, so it is kept open until the answer.
     let mut input = child.0.stdin.take().ok_or("a run's process has no standard input")?;
     let output = child.0.stdout.take().ok_or("a run's process has no standard output")?;
     let answer = thread::spawn(move || {
@@ -38,7 +38,7 @@ pub(crate) fn give(program: &Path, argument: &str, job: &Job, limit: Duration) -
         .map_err(|_| "a run's process ended without an answer; see what it says above".to_owned())
 }
 
-/// True if the process ended in time.
+/// Waits for the end of the process; returns false if it takes longer than `limit`.
 fn wait(child: &mut Child, limit: Duration) -> io::Result<bool> {
     let started = Instant::now();
     while started.elapsed() < limit {
@@ -50,12 +50,12 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Guard that kills the run's process.
+/// Guard that kills the run's process when dropped.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // Killing a process that has ended fails harmlessly.
+        // Killing a process that has already ended fails without harm.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

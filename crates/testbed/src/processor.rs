@@ -1,26 +1,27 @@
-//! CPU priority and CPU share of the flows' ends.
+//! Processor priority and processor time of the flows' endpoints.
 
 use std::fs;
 use std::time::Instant;
 
-/// Lowest `nice` value, for threads and autogroups.
+/// Nice value of the highest priority, for threads and autogroups.
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// Raises this process above other sessions, and this thread above others, as far as permitted: anything refused makes the ends wait, which
-/// is measured.
+/// Raises the priority of this process above other sessions, and of this thread above others, as far as permitted.
+/// Without permission the endpoints may have to wait, and this time is measured.
 ///
-/// With autogroups, `nice` acts within a session only. Measured beside ten busy sessions: a transfer at 100 Mbit/s had a fifth of the
-/// processor, and delivered a fifth.
+/// With autogroups, `nice` only acts within a session. Measured beside ten busy sessions: a transfer at 100 Mbit/s
+/// received 20 % of the processor, and delivered 20 %.
 pub(crate) fn prefer() {
-    // Without its own session, which a group leader cannot create, this would affect the caller's other programs too.
+    // A group leader cannot create a session. Without a session of its own, the autogroup's priority would affect the
+    // caller's other programs.
     if rustix::process::setsid().is_ok() {
-        // Only for root, and kernels with autogroups.
+        // Succeeds for root only, and on kernels with autogroups.
         let _ = fs::write("/proc/self/autogroup", HIGHEST_PRIORITY.to_string());
     }
     let _ = rustix::process::setpriority_process(None, HIGHEST_PRIORITY);
 }
 
-/// Meter of this thread's CPU share.
+/// Meter of this thread's share of processor time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     began: Instant,
@@ -33,7 +34,7 @@ impl Share {
         Self { began: Instant::now(), before_ns: schedule_ns() }
     }
 
-    /// Shares of the elapsed time in which the thread ran, and in which it waited for a processor.
+    /// Returns the shares of the elapsed time during which the thread ran, and during which it waited for a processor.
     pub(crate) fn end(self) -> (f64, f64) {
         let elapsed_ns = self.began.elapsed().as_nanos().max(1) as f64;
         let [ran, waited] = schedule_ns();
@@ -42,7 +43,7 @@ impl Share {
     }
 }
 
-/// Running and waiting times of the thread so far, ns; 0 if the kernel does not count them.
+/// Returns the thread's running and waiting time so far, ns; 0 if the kernel does not count them.
 fn schedule_ns() -> [u64; 2] {
     parse(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Scenarios that the testbed refuses, each with a sentence: a scenario is never changed silently.
+//! Scenarios that the testbed refuses, each with a sentence. A scenario is never changed silently.
 
 use dfcp_flows::congestion;
 use dfcp_lab::plan::{Carrier, Ends, Kind, Pace};
@@ -8,10 +8,10 @@ use dfcp_sim::{Transport, tcp};
 use crate::host::Host;
 use crate::limits::{FLOWS_MAX, RATE_BPS_MAX};
 
-/// Window that never limits at [`RATE_BPS_MAX`].
+/// TCP window that cannot limit a flow at [`RATE_BPS_MAX`], bytes.
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
-/// Reason why `host` cannot run a scenario; `None` if it can.
+/// Returns the reason for which `host` cannot run a scenario; `None` if it can.
 pub(crate) fn refusal(scenario: &Scenario, host: &Host) -> Option<String> {
     refusal_of_network(scenario).or_else(|| scenario.flows.iter().find_map(|flow| refusal_of_flow(flow, host)))
 }
@@ -33,7 +33,8 @@ fn refusal_of_network(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// True if only some flows use ECN. They share network namespaces, and so the kernel's setting; DCTCP does not need it.
+/// Returns true if some TCP flows use ECN and others do not. All flows share the kernel's setting of the network
+/// namespace. DCTCP is independent of this setting.
 fn mixes_ecn(scenario: &Scenario) -> bool {
     let mut asks = scenario.flows.iter().map(|flow| &flow.transport).filter(|carrier| carrier.kind.may_have_ecn());
     let first = asks.next().map(Carrier::has_ecn);
@@ -63,7 +64,7 @@ fn refusal_of_flow(flow: &FlowSpec, host: &Host) -> Option<String> {
 fn is_at_line_rate(carrier: &Carrier) -> bool {
     match carrier.rate {
         Some(pace) => pace == Pace::Line,
-        // Parameters of the thesis set a rate.
+        // Parameters of thesis table 3.2 set a rate of their own.
         None => carrier.kind == Kind::Classic && carrier.parameters.is_empty(),
     }
 }
@@ -84,7 +85,8 @@ fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
     }
     let why = match carrier {
         _ if carrier.initial_ssthresh_segments.is_some() => "the kernel gives no slow-start threshold to a connection",
-        // A smaller value limits the window, which the kernel derives from the buffer and per-packet overhead.
+        // The kernel derives the window from the socket buffer and the overhead of each packet, so an exact limit
+        // cannot be set.
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             "the kernel has no exact bound of the window"
         }
@@ -121,7 +123,7 @@ mod tests {
         refusal(&runs[0].scenario, &host)
     }
 
-    /// Scenario with rates within the limits.
+    /// Topology with rates below the limit.
     const SLOW: &str = "rate_mbps = 10\naccess_mbps = 100\n";
 
     #[test]

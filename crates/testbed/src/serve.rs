@@ -7,11 +7,11 @@ use crate::experiment;
 use crate::job::{Answer, Job};
 use crate::limits::JOB_BYTES_MAX;
 
-/// Makes the run described by the first line of standard input, and prints the result. Exits when standard input ends: the caller is gone.
-/// The process must be single-threaded.
+/// Executes the run described by the first line of standard input, and prints its result. The process exits if standard
+/// input closes, which means that the caller has ended. It must be single-threaded when called.
 ///
 /// # Errors
-/// Fails if the input is no job, or the answer cannot be printed.
+/// Fails if the input is not a job, or the result cannot be printed.
 pub fn serve() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().take(JOB_BYTES_MAX).read_line(&mut line)?;
@@ -27,7 +27,7 @@ pub fn serve() -> io::Result<()> {
     io::stdout().write_all(&line)
 }
 
-/// Starts a thread that exits the process, and so removes networks and flows, when the caller ends.
+/// Starts a thread that exits the process when the caller ends. The kernel then removes networks and flows.
 fn end_with_standard_input() -> Result<(), String> {
     let wait = || {
         let mut bytes = [0];

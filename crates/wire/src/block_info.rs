@@ -1,16 +1,17 @@
-//! Block shape in the modern use of S2, stated by every data segment.
+//! Shape of a modern block in S2 of data segments.
 
 use crate::DecodeError;
 
-/// Shape of a modern block, in S2 of each of its data segments: K−1 (8 bits, most significant), length in bytes (19),
-/// end-of-stream mark (1). The other four bits are the [`Fragment`](crate::Fragment)'s, and 0 here.
+/// Shape of a modern block, in S2 of each of its data segments: K−1 (8 bits, most significant), length in bytes (19
+/// bits), end-of-stream mark (1 bit). The other four bits of S2 belong to the [`Fragment`](crate::Fragment), and are 0
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockInfo {
-    /// Source symbols of the block, 1 to 256.
+    /// Number of source symbols of the block, 1 to 256.
     pub k: u16,
-    /// Bytes of the block, 1 to [`Self::LENGTH_BYTES_MAX`].
+    /// Length of the block, bytes; 1 to [`Self::LENGTH_BYTES_MAX`].
     pub length_bytes: u32,
-    /// The block is the stream's last one.
+    /// True for the last block of the stream.
     pub end_of_stream: bool,
 }
 
@@ -21,10 +22,11 @@ const END_OF_STREAM: u32 = 1 << 4;
 impl BlockInfo {
     /// Maximum number of source symbols of a block.
     pub const K_MAX: u16 = 256;
-    /// Maximum length of a block that 19 bits express.
+    /// Maximum length of a block, bytes: the largest number of 19 bits.
     pub const LENGTH_BYTES_MAX: u32 = (1 << 19) - 1;
 
-    /// Encodes into S2. A `k` or a length out of range, the caller's mistake, is clamped, so that neighbouring bits stay correct.
+    /// Encodes into S2. A `k` or length out of range, an error of the caller, is clamped so that neighbouring bits stay
+    /// correct.
     #[must_use]
     pub fn to_s2(self) -> u32 {
         let k_minus_1 = u32::from(self.k.clamp(1, Self::K_MAX)) - 1;
@@ -33,7 +35,8 @@ impl BlockInfo {
         k_minus_1 << K_SHIFT | length << LENGTH_SHIFT | mark
     }
 
-    /// Decodes the block's bits of S2. The caller must check that K symbols of the connection's size hold `length_bytes`.
+    /// Decodes the block's bits of S2. The caller must check that K symbols of the connection's symbol size can hold
+    /// `length_bytes`.
     ///
     /// # Errors
     /// Fails with [`DecodeError::BlockInfoLength`] for length 0.

@@ -2,7 +2,7 @@
 
 use crate::EncodeError;
 
-/// Reader that takes fields off the front of a slice.
+/// Reader that takes fields from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -11,24 +11,24 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes left.
     pub(crate) const fn left(&self) -> usize {
         self.0.len()
     }
 
-    /// The rest, without consuming it.
+    /// Returns the rest, without consuming it.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Takes the next `N` bytes.
+    /// Takes the next `N` bytes; `None` if fewer are left.
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*head)
     }
 
-    /// Takes the next `len` bytes.
+    /// Takes the next `len` bytes; `None` if fewer are left.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -48,12 +48,12 @@ impl<'a> Writer<'a> {
         Self { out, len: 0 }
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes that can still be written.
+    /// Returns the number of bytes that can still be written.
     pub(crate) const fn left(&self) -> usize {
         self.out.len() - self.len
     }
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The byte written last.
+    /// Returns the byte written last.
     pub(crate) fn last_mut(&mut self) -> Option<&mut u8> {
         self.out.get_mut(self.len.checked_sub(1)?)
     }

@@ -1,6 +1,7 @@
-//! Segments of the classic profile, the protocol of the thesis. The checksum is in the header, and nothing is ever encrypted.
+//! Segments of the classic profile, the protocol of the thesis. The checksum is in the header, and no segment is ever
+//! encrypted.
 //!
-//! Sending and receiving work as for [modern segments](crate::segment).
+//! Sending and receiving work like for [modern segments](crate::segment).
 
 use crate::draft::{Checksum, Draft};
 use crate::header::{Header, RawHeader};
@@ -10,7 +11,7 @@ use crate::{DecodeError, Flags, Ports, Profile};
 
 pub use crate::options::BlockLength;
 
-/// S1 to S3: a state of the taus88 generator. The code must check its validity.
+/// S1 to S3 as the state of a taus88 generator. The decoder of the code must check the state's validity.
 pub type StateWords = [u32; 3];
 
 /// A classic segment without its payload.
@@ -26,38 +27,39 @@ pub enum Segment {
         /// The sender's initial generator state.
         initial: StateWords,
     },
-    /// Acknowledges a SYNACK; sent again to keep the connection alive.
+    /// Acknowledges a SYNACK; retransmitted to keep the connection alive.
     HandshakeAck {
-        /// Initial generator state of the peer. All zeros, which is no valid state, would make it a [`BlockAck`](Self::BlockAck).
+        /// Initial generator state of the peer. It must not be all zeros (an invalid state), which would make the
+        /// segment a [`BlockAck`](Self::BlockAck).
         echo: StateWords,
     },
-    /// Carries encoding symbols of one byte each as the payload.
+    /// Carries encoding symbols, of one byte each, as its payload.
     Data {
         /// Block of the symbols.
         block_id: u32,
-        /// The generator state before the first symbol was drawn.
+        /// Generator state before the payload's first symbol was drawn.
         state: StateWords,
-        /// True length of the block, if shorter than a full one.
+        /// True length of the block, if it is shorter than a full block.
         block_length: Option<BlockLength>,
     },
-    /// Acknowledges a block (`spec/protocol.md` \[classic-4\]), or a FIN if the id is one past the last block.
+    /// Acknowledges a block (`spec/protocol.md` \[classic-4\]), or a FIN if the id is one above the last block.
     BlockAck {
-        /// The block's id.
+        /// Id of the block.
         block_id: u32,
     },
     /// Ends the sender's stream.
     Fin {
-        /// One past the last block.
+        /// Id one above the stream's last block.
         end: u32,
     },
     /// Ends the sender's stream and acknowledges the peer's FIN.
     FinAck {
-        /// One past the sender's last block.
+        /// Id one above the last block of the sender's stream.
         end: u32,
     },
-    /// Ends a connection at once.
+    /// Ends a connection immediately.
     Reset {
-        /// Generator state that the receiver announced.
+        /// Generator state that the receiver of this segment announced.
         echo: StateWords,
     },
 }
@@ -67,7 +69,8 @@ const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
 const NO_STATE: StateWords = [0; 3];
 
 impl Segment {
-    /// Writes header and options to the front of `out`. Infallible: each value has the range of its field, and the buffer has room.
+    /// Writes header and options to the front of `out`. This cannot fail: each value has the range of its field, and
+    /// the buffer has room.
     pub fn begin<'a>(&self, ports: Ports, out: &'a mut DatagramBuffer) -> Draft<'a, Checksum> {
         let (flags, block_id, [s1, s2, s3]) = self.fields();
         let option = match self {
@@ -93,7 +96,7 @@ impl Segment {
         Draft::new(out, payload_start, 0, Checksum)
     }
 
-    /// Flags, block id, and S1 to S3.
+    /// Returns the flags, the block id, and S1 to S3.
     const fn fields(&self) -> (Flags, u32, StateWords) {
         match *self {
             Self::Syn { initial } => (Flags::SYN, 0, initial),
@@ -127,7 +130,7 @@ impl Segment {
     }
 }
 
-/// Segment with a correct checksum.
+/// A segment whose checksum was verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
     /// The decoded segment.
@@ -141,22 +144,23 @@ pub struct Received<'a> {
 pub struct Unverified(pub(crate) RawHeader);
 
 impl Unverified {
-    /// True for a SYN.
+    /// Returns true for a SYN.
     #[must_use]
     pub fn is_syn(&self) -> bool {
         self.0.header.flags == Flags::SYN
     }
 
-    /// Ports of the two applications.
+    /// Returns the ports of the two applications.
     #[must_use]
     pub const fn ports(&self) -> Ports {
         Ports::from_word(self.0.header.connection_id())
     }
 
-    /// Verifies the checksum of `datagram`, whose header this is, and decodes the segment.
+    /// Verifies the checksum of `datagram`, which must be the datagram of this header, and decodes the segment.
     ///
     /// # Errors
-    /// Returns the first fault; see [`DecodeError`]. The segment is decoded after the checksum was verified.
+    /// Fails with the first fault found; see [`DecodeError`]. The segment is decoded only after its checksum was
+    /// verified.
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         self.0.verify_checksum(datagram)?;
         let payload = self.0.payload(datagram, datagram.len())?;

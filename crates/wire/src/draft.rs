@@ -1,12 +1,12 @@
-//! Draft of a segment in a buffer: the header first, the payload in place, then the integrity protection.
+//! Draft of a segment in a buffer. Its parts are written in this order: header, payload in place, integrity protection.
 
 use crate::EncodeError;
 use crate::header::CHECKSUM_FIELD;
 use crate::integrity::checksum;
 use crate::sizes::{CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, TAG_BYTES};
 
-/// Draft with header and options written, and an empty payload until the caller makes room. `P` is the protection: [`Checksum`] (classic),
-/// [`Trailer`] (modern), or [`Crc`] (modern, never encrypted).
+/// Draft with header and options written, and an initially empty payload. `P` is the protection: [`Checksum`]
+/// (classic), [`Trailer`] (modern), or [`Crc`] (modern, never encrypted).
 #[derive(Debug)]
 #[must_use = "a segment is no datagram before it is finished"]
 pub struct Draft<'a, P> {
@@ -18,18 +18,18 @@ pub struct Draft<'a, P> {
     protection: P,
 }
 
-/// Protection in classic: the checksum in the header.
+/// Protection in the classic profile: the checksum in the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checksum;
 
-/// Protection in modern plaintext: CRC-32C of everything before it.
+/// Protection in modern plaintext: CRC-32C of all bytes before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc;
 
-/// Protection in modern: the trailer after the payload.
+/// Protection in the modern profile: the trailer after the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trailer {
-    /// CRC-32C of everything before it.
+    /// CRC-32C of all bytes before it.
     Crc,
     /// Authentication tag, computed by the AEAD layer.
     Tag,
@@ -38,16 +38,16 @@ pub enum Trailer {
 /// Result of [`Draft::finish`] for a modern segment.
 #[derive(Debug)]
 pub enum Finished<'a> {
-    /// The datagram is complete; its length in bytes.
+    /// The datagram is complete, with this length in bytes.
     Complete(usize),
     /// The AEAD layer must still seal the datagram.
     ToSeal(ToSeal<'a>),
 }
 
-/// Modern datagram without its tag.
+/// Modern datagram without its authentication tag.
 #[derive(Debug)]
 pub struct ToSeal<'a> {
-    /// Header and options, the tag's associated data.
+    /// Header and options, which are the AEAD's associated data.
     pub header: &'a [u8],
     /// Payload, to be encrypted in place.
     pub payload: &'a mut [u8],
@@ -56,7 +56,7 @@ pub struct ToSeal<'a> {
 }
 
 impl ToSeal<'_> {
-    /// The datagram's length in bytes, tag included.
+    /// Returns the datagram's length in bytes, including the tag.
     #[must_use]
     pub const fn datagram_bytes(&self) -> usize {
         self.header.len() + self.payload.len() + TAG_BYTES
@@ -64,7 +64,7 @@ impl ToSeal<'_> {
 }
 
 impl<'a, P> Draft<'a, P> {
-    /// Creates a draft with the payload at `payload_start`; `trailer_bytes` stay free after the payload.
+    /// Creates a draft with the payload at `payload_start`. After the payload, `trailer_bytes` stay free.
     pub(crate) const fn new(
         out: &'a mut DatagramBuffer,
         payload_start: usize,
@@ -75,10 +75,11 @@ impl<'a, P> Draft<'a, P> {
         Self { out, payload_start, payload_end: payload_start, payload_end_max, protection }
     }
 
-    /// Sets the payload's length and returns its place, which holds stale bytes that the caller must overwrite.
+    /// Sets the payload's length and returns its slice, which holds old bytes that the caller must overwrite.
     ///
     /// # Errors
-    /// Fails with [`EncodeError::TooLong`] if the datagram would exceed [`DATAGRAM_BYTES_MAX`]. The draft is then unchanged.
+    /// Fails with [`EncodeError::TooLong`] if the datagram would exceed [`DATAGRAM_BYTES_MAX`]. The draft is then
+    /// unchanged.
     pub const fn payload(&mut self, bytes: usize) -> Result<&mut [u8], EncodeError> {
         let end = self.payload_start.saturating_add(bytes);
         if end > self.payload_end_max {
@@ -88,8 +89,8 @@ impl<'a, P> Draft<'a, P> {
         Ok(self.payload_up_to(bytes))
     }
 
-    /// Sets the payload's length, limited to the room there is. For payloads whose length is known only after writing:
-    /// [`truncate`](Self::truncate) follows.
+    /// Sets the payload's length, limited to the available room, and returns its slice. For payloads whose length is
+    /// known only after writing; call [`truncate`](Self::truncate) then.
     pub const fn payload_up_to(&mut self, bytes: usize) -> &mut [u8] {
         let room = self.payload_end_max - self.payload_start;
         let bytes = if bytes < room { bytes } else { room };
@@ -106,7 +107,7 @@ impl<'a, P> Draft<'a, P> {
 }
 
 impl Draft<'_, Checksum> {
-    /// Fills in the checksum; returns the datagram's length in bytes.
+    /// Writes the checksum into the header, and returns the datagram's length in bytes.
     #[must_use]
     pub fn finish(self) -> usize {
         let value = checksum(&self.out[..self.payload_end], 0);
@@ -116,7 +117,7 @@ impl Draft<'_, Checksum> {
 }
 
 impl Draft<'_, Crc> {
-    /// Appends the CRC; returns the datagram's length in bytes.
+    /// Appends the CRC, and returns the datagram's length in bytes.
     #[must_use]
     pub fn finish(self) -> usize {
         append_crc(self.out, self.payload_end)
@@ -124,7 +125,7 @@ impl Draft<'_, Crc> {
 }
 
 impl<'a> Draft<'a, Trailer> {
-    /// Appends the CRC, or returns the parts of the datagram to be sealed.
+    /// Appends the CRC, or returns the parts of a datagram that must be sealed.
     #[inline]
     pub fn finish(self) -> Finished<'a> {
         let Self { out, payload_start, payload_end, protection, .. } = self;
@@ -140,7 +141,7 @@ impl<'a> Draft<'a, Trailer> {
     }
 }
 
-/// The room has been reserved.
+/// Appends the CRC. [`Draft`] has reserved the room.
 fn append_crc(out: &mut DatagramBuffer, payload_end: usize) -> usize {
     let (covered, rest) = out.split_at_mut(payload_end);
     let crc = crc_fast::crc32_iscsi(covered);

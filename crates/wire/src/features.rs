@@ -1,7 +1,8 @@
-//! Optional features of the protocol: a session uses one only if both ends have chosen it (`spec/wire-format.md` §4).
+//! Optional features of the protocol. A session uses a feature only if both ends have chosen it (`spec/wire-format.md`
+//! §4).
 
-/// Set of features, one bit each, offered by option 6 and chosen by option 6 or parameter 20. Unknown bits are kept: a peer may offer
-/// features of a later implementation.
+/// Set of features, one bit each. Option 6 offers features; option 6 or parameter 20 chooses among them. Unknown bits
+/// are kept, as a peer may offer features of a later implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Features(u32);
 
@@ -10,7 +11,7 @@ impl Features {
     pub const NONE: Self = Self(0);
     /// Message segments, and records of type 7 in reports.
     pub const MESSAGES: Self = Self(1);
-    /// Data segments with a part of an encoding symbol.
+    /// Data segments that carry a part of an encoding symbol.
     pub const FRAGMENTS: Self = Self(1 << 1);
     /// Path probes and their answers.
     pub const PATH_PROBES: Self = Self(1 << 2);
@@ -21,37 +22,37 @@ impl Features {
     /// Records of type 6 in reports: loss runs.
     pub const LOSS_RUNS: Self = Self(1 << 5);
 
-    /// The set with these bits.
+    /// Makes a set from its bits in the option or the parameter.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// Bits, as in the option and the parameter.
+    /// Returns the bits of the set in the option or the parameter.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// True if the set is empty.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True if all features of `other` are in the set.
+    /// Returns true if all features of `other` are in the set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The features of both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Intersection of both sets: the choice from an offer.
+    /// Returns the intersection of both sets, for example to choose from an offer.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)

@@ -1,17 +1,17 @@
-//! Control flags.
+//! Control flags of a segment.
 
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 
-/// Set of control flags: SYN, ACK, FIN and RST of the thesis (§3.5–3.11), FBK and SEC of the modern profile. Debug and Display print the
-/// names, `SYN|ACK`.
+/// Set of control flags: SYN, ACK, FIN and RST of the thesis (§3.5–3.11), FBK and SEC of the modern profile. `Debug`
+/// and `Display` print the names, like `SYN|ACK`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u16); // Bits of the control word, so that MESSAGE, outside the low six bits, costs no shift.
+pub struct Flags(u16); // Same bit positions as in the header's control field, so that MESSAGE needs no shift.
 
 impl Flags {
     /// Empty set: a data segment.
     pub const NONE: Self = Self(0);
-    /// Closes one direction.
+    /// Ends one direction of a stream.
     pub const FIN: Self = Self(0x01);
     /// Opens a connection.
     pub const SYN: Self = Self(0x02);
@@ -24,8 +24,8 @@ impl Flags {
     /// The payload is encrypted (modern).
     pub const SEC: Self = Self(0x20);
 
-    /// Reserved bit G, which is no flag: it marks a modern segment with a message's symbol. Treating it as a flag makes these segments a
-    /// kind of their own, at no cost to the others.
+    /// Reserved bit G of the header. It is no flag, but marks a modern segment with a symbol of messages. Treating it
+    /// as a flag makes these segments a separate kind, without cost for other segments.
     pub(crate) const MESSAGE: Self = Self(0x0400);
 
     const ALL: u8 = 0x3F;
@@ -39,53 +39,53 @@ impl Flags {
         (Self::MESSAGE, "message"),
     ];
 
-    /// The set with these bits; `None` if one of the two upper bits is set.
+    /// Makes a set from the six bits; `None` if one of the two upper bits is set.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits & !Self::ALL == 0 { Some(Self(bits as u16)) } else { None }
     }
 
-    /// The flags in a header's bytes 12–13, with the bit G.
+    /// Reads the flags and the bit G from a header's bytes 12–13.
     pub(crate) const fn from_control(control: u16) -> Self {
         Self(control & (Self::ALL as u16 | Self::MESSAGE.0))
     }
 
-    /// Flags as in the header's bytes 12–13.
+    /// Returns the flags as in the header's bytes 12–13.
     pub(crate) const fn to_control(self) -> u16 {
         self.0
     }
 
-    /// The six bits.
+    /// Returns the six bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0 as u8
     }
 
-    /// True if no flag is set.
+    /// Returns true if no flag is set.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True if all flags of `other` are set.
+    /// Returns true if all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// True if at least one flag of `other` is set.
+    /// Returns true if at least one flag of `other` is set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These flags, except the flags of `other`.
+    /// Returns these flags without the flags of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Union with `other`, usable in constants.
+    /// Returns the union with `other`; usable in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -1,50 +1,52 @@
-//! Lowest bits of S2 in a data segment: the part of the encoding symbol that the payload carries.
+//! Lowest bits of S2 in a data segment: the part of an encoding symbol that the payload carries.
 
 use core::ops::Range;
 
 use crate::DecodeError;
 use crate::sizes::FRAGMENTS_MAX;
 
-/// Part `index` of `count` of an encoding symbol. [`WHOLE`](Self::WHOLE), the default, is the only part of an undivided symbol; others
-/// belong to the feature [`FRAGMENTS`](crate::Features::FRAGMENTS). `spec/wire-format.md` §5 defines the lengths of parts.
+/// Part `index` of `count` of an encoding symbol. [`WHOLE`](Self::WHOLE), the default, is the only part of an undivided
+/// symbol. Other values belong to the feature [`FRAGMENTS`](crate::Features::FRAGMENTS). `spec/wire-format.md` §5
+/// defines the lengths of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Fragment(u8); // As in S2, so that a whole symbol, which is 0, costs neither branch nor shift.
+pub struct Fragment(u8); // Same bits as in S2, so that a whole symbol, encoded as 0, costs neither branch nor shift.
 
 const COUNT_SHIFT: u32 = 2;
 const INDEX_BITS: u8 = 0b11;
-/// Bits of S2 outside the block's fields.
+/// Bits of S2 outside of [`BlockInfo`](crate::BlockInfo).
 pub(crate) const S2_BITS: u32 = 0xF;
 
 impl Fragment {
     /// The whole symbol.
     pub const WHOLE: Self = Self(0);
 
-    /// Part `index` of `count`; `None` unless `count` is 1 to [`FRAGMENTS_MAX`] and `index` below it.
+    /// Makes part `index` of `count`; `None` unless `count` is 1 to [`FRAGMENTS_MAX`] and `index` is below it.
     #[must_use]
     pub const fn new(index: u8, count: u8) -> Option<Self> {
         if index < count && count <= FRAGMENTS_MAX { Some(Self((count - 1) << COUNT_SHIFT | index)) } else { None }
     }
 
-    /// Index of the part: 0 is the first.
+    /// Returns the index of the part; the first part has 0.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0 & INDEX_BITS
     }
 
-    /// Number of parts of the symbol, 1 to [`FRAGMENTS_MAX`].
+    /// Returns the number of parts of the symbol, 1 to [`FRAGMENTS_MAX`].
     #[must_use]
     pub const fn count(self) -> u8 {
         (self.0 >> COUNT_SHIFT) + 1
     }
 
-    /// True if the payload is the whole symbol.
+    /// Returns true if the payload is the whole symbol.
     #[must_use]
     #[inline]
     pub const fn is_whole(self) -> bool {
         self.0 == 0
     }
 
-    /// Range of the part in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
+    /// Returns the range of the part in a symbol of `symbol_bytes` bytes. All parts have the same length, except the
+    /// last part, which has the rest.
     #[must_use]
     #[inline]
     pub fn range(self, symbol_bytes: usize) -> Range<usize> {
@@ -53,15 +55,15 @@ impl Fragment {
         start.min(symbol_bytes)..end.min(symbol_bytes)
     }
 
-    /// Lowest bits of S2.
+    /// Returns the lowest bits of S2.
     pub(crate) const fn to_s2(self) -> u32 {
         self.0 as u32
     }
 
-    /// Decodes the lowest bits of S2; the others are [`BlockInfo`](crate::BlockInfo)'s.
+    /// Decodes the lowest bits of S2; the other bits belong to [`BlockInfo`](crate::BlockInfo).
     ///
     /// # Errors
-    /// Fails with [`DecodeError::FragmentIndex`] for an index beyond the count.
+    /// Fails with [`DecodeError::FragmentIndex`] for an index that is not below the count.
     #[inline]
     pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
         let fragment = Self((s2 & S2_BITS) as u8);

@@ -1,48 +1,48 @@
-//! Payload of modern handshake segments: parameters as type (1 byte), length of the value (2 bytes), value; big endian. They would not fit
-//! among the options, which the data offset limits to 36 bytes.
+//! Payload of modern handshake segments: parameters as type (1 byte), length of the value (2 bytes), value; big endian.
+//! As options they would exceed the limit of 36 bytes, which follows from the data offset.
 
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, Features, StreamLimits};
 
-/// Parameters that each side sends when a modern connection opens. All are mandatory.
+/// Parameters that each side sends when a modern connection opens. All of them are mandatory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// Connection id that the peer must put into segments to this side; not zero.
     pub connection_id: u32,
-    /// Receive limits of this side.
+    /// This side's limits on receiving.
     pub offer: Offer,
 }
 
-/// Receive limits that a side advertises.
+/// A side's limits on receiving, advertised to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Window in blocks, from the first incomplete one.
+    /// Receive window, blocks from the first incomplete one on.
     pub window_blocks: u32,
-    /// Bytes that this side will hold for undelivered blocks.
+    /// Memory of this side for undelivered blocks, bytes.
     pub receive_memory_bytes: u64,
-    /// Limit on the rate of reception, bits of IP packets per second; 0 for none.
+    /// Limit on the receive rate, bits of IP packets per second; 0 for no limit.
     pub rate_max_bps: u64,
-    /// Idle timeout of this side; 0 for none.
+    /// Idle timeout of this side, ms; 0 for none.
     pub idle_timeout_ms: u32,
-    /// Initial limits on the peer's streams of each kind, without stream 0.
+    /// Initial limits on the peer's streams of each kind; stream 0 does not count.
     pub streams: StreamLimits,
 }
 
-/// Handshake payload, in plaintext or within a Noise message: `spec/wire-format.md` §8 and `spec/security.md` §2 define which parameters
-/// are mandatory where.
+/// Handshake payload, in plaintext or within a Noise message. `spec/wire-format.md` §8 and `spec/security.md` §2 define
+/// the mandatory parameters of each payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Payload<'a> {
-    /// Bytes of padding; `None` without that parameter.
+    /// Length of the padding, bytes; `None` without a padding parameter.
     pub padding_bytes: Option<usize>,
     /// Connection id that the peer must use; not zero.
     pub connection_id: Option<u32>,
-    /// Window in blocks, see [`Offer::window_blocks`].
+    /// Receive window, blocks; see [`Offer::window_blocks`].
     pub window_blocks: Option<u32>,
-    /// Receive memory, see [`Offer::receive_memory_bytes`].
+    /// Receive memory, bytes; see [`Offer::receive_memory_bytes`].
     pub receive_memory_bytes: Option<u64>,
-    /// Rate limit, see [`Offer::rate_max_bps`].
+    /// Rate limit, bit/s; see [`Offer::rate_max_bps`].
     pub rate_max_bps: Option<u64>,
-    /// Idle timeout, see [`Offer::idle_timeout_ms`].
+    /// Idle timeout, ms; see [`Offer::idle_timeout_ms`].
     pub idle_timeout_ms: Option<u32>,
     /// Limit of bidirectional streams, see [`Offer::streams`].
     pub streams_bidirectional: Option<u32>,
@@ -52,17 +52,17 @@ pub struct Payload<'a> {
     pub cookie: Option<&'a [u8]>,
     /// Cipher ids in order of preference.
     pub ciphers: Option<&'a [u8]>,
-    /// The symbol size of the connection, bytes.
+    /// Symbol size of the connection, bytes.
     pub symbol_size: Option<u16>,
-    /// S3 of the SYN being answered.
+    /// S3 (datagram number) of the SYN that this payload answers.
     pub echo: Option<u32>,
-    /// Features chosen from those that the SYN offers.
+    /// Features chosen from the SYN's offer.
     pub features: Option<Features>,
-    /// Noise pattern id, and message.
+    /// Noise pattern id and Noise message.
     pub noise: Option<(u8, &'a [u8])>,
 }
 
-/// Highest type that a reader may ignore if it is unknown.
+/// Highest parameter type that a reader may ignore if it does not know the type.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const PADDING: u8 = 0;
 const CONNECTION_ID: u8 = 1;
@@ -79,17 +79,17 @@ const STREAMS_BIDIRECTIONAL: u8 = 21;
 const STREAMS_ONE_WAY: u8 = 22;
 const NOISE: u8 = 128;
 
-/// Maximum length of a cookie, and of a list of ciphers.
+/// Maximum length of a cookie, and of a list of ciphers, bytes.
 const SHORT_VALUE_BYTES_MAX: usize = 64;
 
-/// Bytes of a parameter besides its value.
+/// Length of a parameter without its value, bytes.
 pub const PARAMETER_HEADER_BYTES: usize = 3;
 
-/// Bytes of an encoded [`Parameters`].
+/// Length of encoded [`Parameters`], bytes.
 pub const PARAMETERS_BYTES: usize = 7 * PARAMETER_HEADER_BYTES + 4 + 4 + 8 + 8 + 4 + 4 + 4;
 
 impl Parameters {
-    /// Encodes the payload in ascending order of types; returns [`PARAMETERS_BYTES`].
+    /// Encodes the payload in ascending order of types, and returns its length, [`PARAMETERS_BYTES`].
     ///
     /// # Errors
     /// Fails with [`EncodeError::ConnectionIdZero`] or [`EncodeError::BufferTooSmall`].
@@ -100,8 +100,8 @@ impl Parameters {
     /// Decodes the payload of a plaintext SYN or SYNACK. Unknown types below 128 are skipped.
     ///
     /// # Errors
-    /// Fails for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0, and for a Noise message,
-    /// whose sender insists on encryption.
+    /// Fails for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0, and for
+    /// a Noise message, which shows that the sender requires encryption.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let payload = Payload::decode(payload)?;
         if payload.noise.is_some() {
@@ -126,7 +126,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Offer in the payload.
+    /// Returns the offer in the payload.
     ///
     /// # Errors
     /// Fails with [`DecodeError::ParameterMissing`] if the offer is incomplete.
@@ -144,18 +144,19 @@ impl<'a> Payload<'a> {
         })
     }
 
-    /// Connection id in the payload.
+    /// Returns the connection id in the payload.
     ///
     /// # Errors
-    /// Fails with [`DecodeError::ParameterMissing`] without one.
+    /// Fails with [`DecodeError::ParameterMissing`] if there is no connection id.
     pub fn connection_id(&self) -> Result<u32, DecodeError> {
         self.connection_id.ok_or(DecodeError::ParameterMissing { field: "connection id" })
     }
 
-    /// Encodes the payload in ascending order of types; returns its length.
+    /// Encodes the payload in ascending order of types, and returns its length.
     ///
     /// # Errors
-    /// Fails with [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`] or [`EncodeError::BufferTooSmall`].
+    /// Fails with [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`] or
+    /// [`EncodeError::BufferTooSmall`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         if self.connection_id == Some(0) {
             return Err(EncodeError::ConnectionIdZero);

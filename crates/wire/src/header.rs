@@ -1,35 +1,35 @@
-//! The 24-byte header (thesis §3.5, figure 3.3), with the two profiles' use of its reserved bits.
+//! The 24-byte header (thesis §3.5, figure 3.3), with the use of its reserved bits by the two profiles.
 
 use crate::options::Options;
 use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, Profile, STREAM_ID_BYTES, StreamId};
 
-/// Fixed header of a segment. Data offset and checksum follow from the rest of the datagram, so they are no fields here.
+/// Fixed header of a segment. It lacks the data offset and the checksum, which follow from the rest of the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
-    /// Sending application's port; upper half of the connection id after the modern handshake.
+    /// Port of the sending application; after the modern handshake, the upper half of the connection id.
     pub(crate) source_port: u16,
-    /// Receiving application's port; lower half of the connection id after the modern handshake.
+    /// Port of the receiving application; after the modern handshake, the lower half of the connection id.
     pub(crate) destination_port: u16,
-    /// Block of the segment.
+    /// Id of the segment's block.
     pub(crate) block_id: u32,
-    /// Classic: generator state. Modern data: encoding symbol id.
+    /// In classic: generator state. In modern data segments: encoding symbol id.
     pub(crate) s1: u32,
-    /// Control flags, and the bit of message segments.
+    /// Control flags, including the reserved bit of message segments.
     pub(crate) flags: Flags,
     /// Profile, from the reserved bits.
     pub(crate) profile: Profile,
     /// Key epoch, 0 to 3, in the two lowest reserved bits; zero in the classic profile.
     pub(crate) epoch: u8,
-    /// Classic: generator state. Modern data: [`crate::BlockInfo`].
+    /// In classic: generator state. In modern data segments: [`crate::BlockInfo`].
     pub(crate) s2: u32,
-    /// Classic: generator state. Modern: number of this datagram in its direction.
+    /// In classic: generator state. In modern: lower 32 bits of the datagram's number in its direction.
     pub(crate) s3: u32,
 }
 
-/// The most significant reserved bit: "modern segment".
+/// Most significant reserved bit: set in modern segments.
 const MODERN_BIT: u8 = 0b10_0000;
-/// Reserved bit of [`Flags::MESSAGE`].
+/// Reserved bit that corresponds to [`Flags::MESSAGE`].
 const MESSAGE_BIT: u8 = 0b01_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
 pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
@@ -39,7 +39,7 @@ const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
 const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
 
 impl Header {
-    /// Header of a modern segment with these flags and zeros elsewhere.
+    /// Returns the header of a modern segment with these flags; all other fields are zero.
     pub(crate) const fn modern(flags: Flags) -> Self {
         Self {
             source_port: 0,
@@ -54,7 +54,7 @@ impl Header {
         }
     }
 
-    /// The modern connection id: both port fields together, big endian (source port in the upper half).
+    /// Returns the modern connection id: both port fields together, big endian (source port in the upper half).
     pub(crate) const fn connection_id(&self) -> u32 {
         (self.source_port as u32) << 16 | self.destination_port as u32
     }
@@ -65,7 +65,7 @@ impl Header {
         self.destination_port = connection_id as u16;
     }
 
-    /// The header with a connection id in its two port fields.
+    /// Returns the header with a connection id in its two port fields.
     pub(crate) const fn with_connection_id(mut self, connection_id: u32) -> Self {
         self.set_connection_id(connection_id);
         self
@@ -82,7 +82,7 @@ impl Header {
             self.connection_id(),
             self.block_id,
             self.s1,
-            u32::from(control) << 16, // the lower half is the checksum field
+            u32::from(control) << 16, // lower half: checksum field
             self.s2,
             self.s3,
         ];
@@ -94,16 +94,16 @@ impl Header {
     }
 }
 
-/// Received header, before any integrity check.
+/// A received header, before any integrity check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawHeader {
     pub(crate) header: Header,
-    /// Offset of the payload.
+    /// Offset of the payload from the datagram's begin, bytes.
     pub(crate) data_offset_bytes: usize,
-    /// The checksum field.
+    /// Value of the checksum field.
     pub(crate) checksum: u16,
-    /// Word after the header if the data offset leaves room for exactly one, else 0. In modern segments other than SYN and SYNACK it is a
-    /// stream id.
+    /// Word after the header if the data offset leaves room for exactly one word, else 0. It is a stream id in modern
+    /// segments other than SYN and SYNACK.
     seventh_word: u32,
 }
 
@@ -114,17 +114,17 @@ const BEHIND_MESSAGE: usize = HEADER_BYTES + MESSAGE_WORDS_BYTES;
 /// Payload offset of a segment of several messages.
 const BEHIND_MESSAGE_GROUP: usize = BEHIND_MESSAGE + MESSAGE_GROUP_BYTES;
 
-/// Words between header and payload after the handshake.
+/// Content of the words between header and payload, after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extension {
-    /// Stream id, or none.
+    /// Stream id; [`StreamId::FIRST`] without such words.
     Stream(StreamId),
-    /// Words of a message, three or four.
+    /// Three or four words of a message segment.
     Message,
 }
 
 impl RawHeader {
-    /// Reads the header of a received datagram of permitted length.
+    /// Reads the header of a received datagram, which must not exceed the maximum length.
     #[inline]
     pub(crate) fn of_datagram(datagram: &[u8]) -> Result<Self, DecodeError> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
@@ -133,7 +133,7 @@ impl RawHeader {
         Self::read(datagram)
     }
 
-    /// Connection id of a modern segment other than SYN.
+    /// Returns the connection id of a modern segment other than SYN; `None` for other datagrams.
     #[inline]
     pub(crate) fn connection_id(datagram: &[u8]) -> Option<u32> {
         let &[a, b, c, d, _, _, _, _, _, _, _, _, high, low, ..] = datagram.first_chunk::<HEADER_BYTES>()?;
@@ -173,15 +173,15 @@ impl RawHeader {
         Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16, seventh_word })
     }
 
-    /// Payload of this header's datagram, up to `end`.
+    /// Returns the payload of this header's datagram, up to `end`.
     #[inline]
     pub(crate) fn payload<'a>(&self, datagram: &'a [u8], end: usize) -> Result<&'a [u8], DecodeError> {
-        // The offset may point into the CRC.
+        // `end` may be below the data offset, if the offset points into the CRC.
         let words = (self.data_offset_bytes / 4) as u8;
         datagram.get(self.data_offset_bytes..end).ok_or(DecodeError::DataOffset { words, bytes: end })
     }
 
-    /// Options of this header's datagram.
+    /// Decodes the options of this header's datagram.
     #[inline]
     pub(crate) fn options(&self, datagram: &[u8]) -> Result<Options, DecodeError> {
         let area = datagram.get(HEADER_BYTES..self.data_offset_bytes).unwrap_or_default();
@@ -195,7 +195,7 @@ impl RawHeader {
         }
     }
 
-    /// Words after the header of a modern segment other than SYN or SYNACK, which cannot have options.
+    /// Decodes the words after the header of a modern segment other than SYN or SYNACK, which cannot have options.
     #[inline]
     pub(crate) const fn extension(&self) -> Result<Extension, DecodeError> {
         match self.data_offset_bytes {
@@ -207,7 +207,7 @@ impl RawHeader {
     }
 }
 
-/// Longer extensions than a stream id, outside the hot path of most segments.
+/// Handles extensions longer than a stream id, outside of the hot path of most segments.
 #[cold]
 #[inline(never)]
 const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Extension, DecodeError> {
@@ -217,7 +217,8 @@ const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Exte
     }
 }
 
-/// Decodes the six reserved bits: all zero; or the modern bit, the message bit, two zeros and the epoch.
+/// Decodes the six reserved bits: all zero for classic; otherwise the modern bit, the message bit, two zeros and the
+/// epoch.
 const fn profile_and_epoch(bits: u8) -> Result<(Profile, u8), DecodeError> {
     match bits & !(EPOCH_BITS | MESSAGE_BIT) {
         0 if bits == 0 => Ok((Profile::Classic, 0)),

@@ -10,7 +10,7 @@ impl RawHeader {
         if self.checksum == computed { Ok(()) } else { Err(DecodeError::Checksum { found: self.checksum, computed }) }
     }
 
-    /// Verifies the CRC at the datagram's end; returns its offset, the end of the payload.
+    /// Verifies the CRC at the datagram's end, and returns its offset, which is the end of the payload.
     #[inline]
     pub(crate) fn verify_crc(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
         self.check_no_checksum()?;
@@ -28,10 +28,11 @@ impl RawHeader {
     }
 }
 
-/// The one's complement sum of the 16-bit big-endian words of `bytes`, an odd last byte padded with zero (RFC 1071
-/// §1), starting from `sum`.
+/// Adds to `sum` the 16-bit big-endian words of `bytes`, as a one's complement sum before folding. An odd last byte is
+/// padded with zero (RFC 1071 §1).
 fn ones_complement_sum(bytes: &[u8], mut sum: u64) -> u64 {
-    // Wider words give the same sum once folded (RFC 1071 §2.C); a datagram's length cannot overflow 64 bits.
+    // Wider words give the same sum once folded (RFC 1071 §2.C). The length of a datagram is too small to overflow 64
+    // bits.
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
         sum += u64::from(u32::from_be_bytes(*word));
@@ -43,13 +44,12 @@ fn ones_complement_sum(bytes: &[u8], mut sum: u64) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// Returns the classic checksum of a segment. `held` is the present value of the checksum field, which does not count;
-/// 0 for a segment without a checksum.
+/// Computes the classic checksum of a segment whose checksum field holds `held` (0 for a field not yet filled in).
 ///
-/// The result is never zero: of the two one's complement zeros 0xFFFF is sent (as in UDP, RFC 768). The field is therefore zero exactly in
-/// modern segments, and a flipped profile bit is always detected.
+/// The result is never zero: of the two one's complement zeros, 0xFFFF is sent (like in UDP, RFC 768). So the field is
+/// zero in modern segments only, and a flipped profile bit is always detected.
 pub(crate) fn checksum(segment: &[u8], held: u16) -> u16 {
-    // Adding a word's complement removes it from a one's complement sum (RFC 1624).
+    // Adding the complement of a word removes the word from a one's complement sum (RFC 1624).
     let mut sum = ones_complement_sum(segment, u64::from(!held));
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);

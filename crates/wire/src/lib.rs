@@ -1,15 +1,16 @@
-//! DFCP's wire format: segments to bytes and back. The normative text is `spec/wire-format.md`; the golden vectors
-//! are `spec/vectors/wire_*.txt`.
+//! DFCP's wire format: conversion between segments and bytes. The normative text is `spec/wire-format.md`; the golden
+//! vectors are `spec/vectors/wire_*.txt`.
 //!
-//! A segment is a 24-byte header (thesis §3.5, figure 3.3), a stream id or up to 36 bytes of options, and a payload. This crate checks
-//! *form*: lengths, reserved bits, ranges and integrity. Validity in the state of a connection is left to the protocol (`dfcp-proto`).
+//! A segment is a 24-byte header (thesis §3.5, figure 3.3), a stream id or up to 36 bytes of options, and a payload.
+//! This crate checks the *form*: lengths, reserved bits, ranges and integrity. The protocol (`dfcp-proto`) checks
+//! whether a segment is valid in the state of a connection.
 //!
-//! Receiving: [`Unverified::connection_id`] routes a datagram, [`Unverified::read`] reads its header; the typed segment follows once the
-//! datagram is verified, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] decode payloads. No decoder
-//! panics, allocates or copies the payload, for any bytes.
+//! Receiving: [`Unverified::connection_id`] routes a datagram, and [`Unverified::read`] reads its header. Verification
+//! returns the typed segment, which borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] decode
+//! payloads. For any bytes, no decoder panics, allocates or copies the payload.
 //!
-//! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the payload into the
-//! [`Draft`], and [`Draft::finish`] completes the datagram or returns it to be sealed.
+//! Sending: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the payload
+//! into the [`Draft`] in place, and [`Draft::finish`] completes the datagram or returns its parts to be sealed.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -63,5 +64,5 @@ pub use unverified::Unverified;
 /// Version of the protocol, as in [`segment::SynOptions::version`].
 pub const VERSION: u8 = 2;
 
-/// Source bytes of a full classic block (thesis §3.8), and so the largest [`classic::BlockLength`].
+/// Source bytes of a full classic block (thesis §3.8): the largest [`classic::BlockLength`].
 pub const CLASSIC_BLOCK_BYTES: u32 = 63_536;

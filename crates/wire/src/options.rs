@@ -1,27 +1,28 @@
-//! Options between header and payload: kind (1 byte), length of the value (1 byte), value; big endian. Kind 0 ends them, and zeros pad them
-//! to a multiple of 32 bits.
+//! Options between header and payload: kind (1 byte), length of the value (1 byte), value; big endian. Kind 0 ends the
+//! options, and zeros pad them to a multiple of 32 bits.
 
 use crate::bytes::Reader;
 use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
 
-/// Options of a segment; `None` for an absent option, and all `None` by default.
+/// Options of a segment; `None` for an absent option. The default has no options.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Options {
-    /// Version of the protocol, [`crate::VERSION`] for this one. Other values decode, so that a peer can be answered.
+    /// Version of the protocol; [`crate::VERSION`] for this version. Other values decode, so that the peer can be
+    /// answered.
     pub(crate) version: Option<u8>,
-    /// Requested profile, always equal to the header's.
+    /// Requested profile; always equal to the profile of the header.
     pub(crate) profile: Option<Profile>,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved. Other values decode.
     pub(crate) code: Option<u8>,
-    /// Bytes of an encoding symbol, 1 to 1476.
+    /// Length of an encoding symbol, bytes; 1 to 1476.
     pub(crate) symbol_size: Option<u16>,
-    /// True length in bytes of a short classic block, 1 to 63 536.
+    /// True length of a short classic block, bytes; 1 to 63 536.
     pub(crate) block_length: Option<u32>,
-    /// Feature bits; the protocol knows their meaning.
+    /// Feature bits, whose meaning the protocol defines.
     pub(crate) features: Option<Features>,
 }
 
-/// Highest kind that a reader may ignore if it is unknown.
+/// Highest option kind that a reader may ignore if it does not know the kind.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const END: u8 = 0;
 const VERSION: u8 = 1;
@@ -36,17 +37,17 @@ const FEATURES: u8 = 6;
 pub struct SymbolSize(u16);
 
 impl SymbolSize {
-    /// Largest size: a datagram less a header. Integrity protection makes a connection's limit smaller
+    /// Largest size: a datagram without its header. Integrity protection makes the limit of a connection smaller
     /// ([`payload_bytes_max`](crate::payload_bytes_max)).
     pub const MAX: Self = Self((DATAGRAM_BYTES_MAX - HEADER_BYTES) as u16);
 
-    /// Symbol size; `None` if out of range.
+    /// Makes a symbol size; `None` if `bytes` is out of range.
     #[must_use]
     pub const fn new(bytes: u16) -> Option<Self> {
         if bytes >= 1 && bytes <= Self::MAX.0 { Some(Self(bytes)) } else { None }
     }
 
-    /// Nearest valid size, for a caller whose own range is narrower.
+    /// Returns the nearest valid size, for a caller whose own range is narrower.
     #[must_use]
     pub const fn nearest(bytes: u16) -> Self {
         match bytes {
@@ -56,14 +57,14 @@ impl SymbolSize {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u16 {
         self.0
     }
 }
 
-/// Bytes of [`BlockLength`] as an option, padding included.
+/// Length of [`BlockLength`] as an option, including padding, bytes.
 pub(crate) const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
 
 /// True length of a classic block in bytes, 1 to 63 536.
@@ -71,19 +72,19 @@ pub(crate) const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
 pub struct BlockLength(u32);
 
 impl BlockLength {
-    /// Block length; `None` if out of range.
+    /// Makes a block length; `None` if `bytes` is out of range.
     #[must_use]
     pub const fn new(bytes: u32) -> Option<Self> {
         if bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES { Some(Self(bytes)) } else { None }
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         self.0
     }
 
-    /// Encoded option, including padding.
+    /// Returns the encoded option, including padding.
     pub(crate) const fn to_option(self) -> [u8; BLOCK_LENGTH_OPTION_BYTES] {
         let [a, b, c, d] = self.0.to_be_bytes();
         [5, 4, a, b, c, d, 0, 0]
@@ -147,7 +148,7 @@ impl Options {
                 self.block_length = Some(bytes);
             }
             FEATURES => self.features = Some(Features::from_bits(u32::from_be_bytes(exact(value, "features")?))),
-            _ => {} // unknown and ignorable
+            _ => {} // unknown kind that may be ignored
         }
         Ok(())
     }

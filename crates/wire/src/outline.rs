@@ -6,7 +6,7 @@ use crate::{CRC_BYTES, DecodeError, Flags, Profile, StreamId, TAG_BYTES};
 const SYN_ACK: Flags = Flags::SYN.union(Flags::ACK);
 const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
 
-/// The kinds of segments of both profiles (`spec/wire-format.md` §5).
+/// Kinds of segments of both profiles (`spec/wire-format.md` §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentKind {
@@ -14,19 +14,19 @@ pub enum SegmentKind {
     Syn,
     /// Answers a SYN.
     SynAck,
-    /// Carries a symbol of a stream.
+    /// Carries a symbol of a stream's block.
     Data,
-    /// Carries a symbol of messages.
+    /// Carries a symbol of one or several messages.
     Message,
     /// Carries a feedback report.
     Feedback,
     /// Ends one half of a stream.
     Fin,
-    /// Ends one half, and acknowledges the end of the other.
+    /// Ends one half of a stream, and acknowledges the end of the other half.
     FinAck,
     /// Resets the connection.
     Reset,
-    /// Keep-alive, or a request for a report on a stream.
+    /// Keep-alive, which also requests a report on a stream.
     KeepAlive,
     /// Acknowledges a FIN.
     AckOfFin,
@@ -34,7 +34,7 @@ pub enum SegmentKind {
     AckOfSynAck,
     /// Acknowledges a classic block or FIN.
     AckOfBlock,
-    /// Checks whether the peer receives at an address.
+    /// Challenges the peer to prove that it receives at an address.
     PathChallenge,
     /// Answers a path challenge.
     PathResponse,
@@ -48,7 +48,7 @@ pub enum SegmentKind {
     PathProbe,
     /// Answers a path probe.
     AckOfPathProbe,
-    /// Reports that a stream is over.
+    /// Reports that the state of a stream was deleted.
     Gone,
     /// Third message of an encrypted handshake.
     NoiseAck,
@@ -61,7 +61,7 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// Identifier in lower-case words joined by underscores, for programs.
+    /// Returns an identifier for programs: lower-case words joined by underscores.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,22 +98,22 @@ impl SegmentKind {
 pub struct Outline {
     /// Profile of the header.
     pub profile: Profile,
-    /// The payload is encrypted.
+    /// True if the payload is encrypted.
     pub is_sealed: bool,
-    /// Kind of the segment, as far as it is visible.
+    /// Kind of the segment, as far as it is visible without keys.
     pub kind: SegmentKind,
-    /// Connection id of a modern segment other than SYN; otherwise the source port in the upper half and the destination port in the lower
-    /// one.
+    /// Connection id of a modern segment other than SYN. In other segments, the source port is in the upper half, and
+    /// the destination port in the lower half.
     pub address: u32,
-    /// The field *block ID*.
+    /// Block id field.
     pub block_id: u32,
-    /// Field S1: the encoding symbol id in data and messages.
+    /// Field S1: encoding symbol id in data and message segments.
     pub s1: u32,
-    /// Field S2: in data, the [`BlockInfo`](crate::BlockInfo).
+    /// Field S2: [`BlockInfo`](crate::BlockInfo) in data segments.
     pub s2: u32,
-    /// Field S3: in modern segments, the lower 32 bits of the datagram number.
+    /// Field S3: lower 32 bits of the datagram number in modern segments.
     pub s3: u32,
-    /// Stream of a modern segment of a kind that belongs to one; the first stream if none is stated.
+    /// Stream of a modern segment, if its kind belongs to a stream; [`StreamId::FIRST`] if none is stated.
     pub stream: StreamId,
     /// Offset of the payload, bytes.
     pub payload_at: usize,
@@ -172,7 +172,7 @@ fn modern(raw: &RawHeader, is_sealed: bool, has_payload: bool) -> Result<Segment
     })
 }
 
-/// Kind of an ACK. With S1 = 0, only the handshake's ACK has a plaintext payload.
+/// Returns the kind of an ACK. With S1 = 0, only the handshake's ACK has a plaintext payload.
 const fn acknowledgement(s1: u32, is_sealed: bool, has_payload: bool) -> Result<SegmentKind, DecodeError> {
     Ok(match s1 {
         0 if has_payload && !is_sealed => SegmentKind::NoiseAck,

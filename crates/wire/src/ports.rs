@@ -1,22 +1,22 @@
-//! Port fields.
+//! Port fields of the header.
 
 /// Ports of the two applications, in classic segments and in the modern SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ports {
-    /// The sending application's port.
+    /// Port of the sending application.
     pub source: u16,
-    /// The receiving application's port.
+    /// Port of the receiving application.
     pub destination: u16,
 }
 
 impl Ports {
-    /// The ports of an answer.
+    /// Returns the ports of a reply.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 
-    /// Both fields as in the header, big endian.
+    /// Returns both fields as in the header, big endian.
     pub(crate) const fn to_word(self) -> u32 {
         (self.source as u32) << 16 | self.destination as u32
     }

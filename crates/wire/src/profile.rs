@@ -17,14 +17,14 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
-    /// Protocol of the thesis, exactly.
+    /// Protocol of the thesis, without changes.
     Classic,
     /// Default profile of this project.
     Modern,
 }
 
 impl Profile {
-    /// Profile of the byte in option 2; `None` for an unknown one.
+    /// Decodes the byte of option 2; `None` for an unknown profile.
     pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Classic),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The side that opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
+/// Side that opened a stream: bit 0 of the stream's id (like in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opener {
     /// The side that sent the SYN.
@@ -11,7 +11,7 @@ pub enum Opener {
     Acceptor,
 }
 
-/// Directions of a stream: bit 1 of its id (as in RFC 9000 §2.1).
+/// Directions of a stream: bit 1 of the stream's id (like in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamKind {
     /// Both sides send.
@@ -20,8 +20,8 @@ pub enum StreamKind {
     OneWay,
 }
 
-/// Stream id: bit 0 is the opener, bit 1 the kind, and the other 30 bits an index that the opener counts from 0 for each kind. The default
-/// is [`FIRST`](Self::FIRST).
+/// Stream id. Bit 0 is the opener, bit 1 the kind, and the other 30 bits are an index: each opener counts its streams
+/// of each kind from 0. The default is [`FIRST`](Self::FIRST).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamId(u32);
 
@@ -30,10 +30,11 @@ const ONE_WAY: u32 = 1 << 1;
 const INDEX_SHIFT: u32 = 2;
 
 impl StreamId {
-    /// Stream 0, which every connection has from its start: the initiator's first bidirectional one. Its id is never sent.
+    /// Stream 0, which every connection has from its start: the first bidirectional stream of the initiator. Its id is
+    /// never sent.
     pub const FIRST: Self = Self(0);
 
-    /// Stream id; `None` if the index exceeds 30 bits.
+    /// Makes a stream id; `None` if the index exceeds 30 bits.
     #[must_use]
     pub const fn new(opener: Opener, kind: StreamKind, index: u32) -> Option<Self> {
         if index >> (u32::BITS - INDEX_SHIFT) != 0 {
@@ -50,38 +51,38 @@ impl StreamId {
         Some(Self(index << INDEX_SHIFT | kind | opener))
     }
 
-    /// Id from a segment or record; every word is valid.
+    /// Decodes the id of a segment or record; every word is valid.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// Id as in a segment or record.
+    /// Returns the id as in a segment or record.
     #[must_use]
     pub const fn to_word(self) -> u32 {
         self.0
     }
 
-    /// The side that opened the stream.
+    /// Returns the side that opened the stream.
     #[must_use]
     pub const fn opener(self) -> Opener {
         if self.0 & ACCEPTOR == 0 { Opener::Initiator } else { Opener::Acceptor }
     }
 
-    /// Directions of the stream.
+    /// Returns the directions of the stream.
     #[must_use]
     pub const fn kind(self) -> StreamKind {
         if self.0 & ONE_WAY == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
     }
 
-    /// Index of the stream, less than 2³⁰. Each opener counts the streams of each kind from 0.
+    /// Returns the index of the stream among the streams of the same opener and kind, below 2³⁰.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0 >> INDEX_SHIFT
     }
 }
 
-/// Shows the number on the wire, unique among the streams of a connection.
+/// Displays the number on the wire, which is unique among the streams of a connection.
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
@@ -94,15 +95,15 @@ impl fmt::Display for StreamId {
 /// # use dfcp_wire as dfcp;
 /// use dfcp::StreamLimits;
 ///
-/// // A server of requests: one bidirectional stream per request, at most 100 at a time, and no one-way streams.
+/// // A request server: each request is a bidirectional stream, with a hundred at a time. Other streams are refused.
 /// let limits = StreamLimits { bidirectional: 100, ..StreamLimits::default() };
 /// assert_eq!(limits.one_way, 0);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamLimits {
-    /// Bidirectional streams.
+    /// Number of bidirectional streams.
     pub bidirectional: u32,
-    /// One-way streams.
+    /// Number of one-way streams.
     pub one_way: u32,
 }
 

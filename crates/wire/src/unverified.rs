@@ -1,9 +1,10 @@
-//! First inspection of a datagram.
+//! First inspection of a received datagram.
 
 use crate::header::RawHeader;
 use crate::{DecodeError, Flags, Profile, classic, segment};
 
-/// Unverified header of a received datagram. The variant determines the required proof of integrity, and decodes the segment after it.
+/// Unverified header of a received datagram. The variant determines the integrity check, which also decodes the
+/// segment.
 #[derive(Clone, Copy, Debug)]
 pub enum Unverified {
     /// Classic datagram, protected by its checksum.
@@ -15,7 +16,8 @@ pub enum Unverified {
 }
 
 impl Unverified {
-    /// Connection id of a modern segment other than SYN. The rest of the header is left to the connection.
+    /// Returns the connection id of a modern segment other than SYN; `None` for other datagrams. The connection itself
+    /// checks the rest of the header.
     #[inline]
     #[must_use]
     pub fn connection_id(datagram: &[u8]) -> Option<u32> {

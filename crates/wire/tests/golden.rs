@@ -1,5 +1,6 @@
-//! Golden vectors `spec/vectors/wire_*.txt`, in both directions: the named values encode to the bytes, and the bytes decode to the values.
-//! `wire_rejected.txt` holds invalid bytes. `spec/wire-format.md` describes the files' format.
+//! Golden vectors `spec/vectors/wire_*.txt`, in both directions: the named values encode to the bytes, and the bytes
+//! decode to the values. `wire_rejected.txt` has invalid bytes. `spec/wire-format.md` describes the format of the
+//! files.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// Every kind of segment must have its vector.
+/// Names of all vectors. Every kind of segment must have one.
 const NAMES: [&str; 53] = [
     "syn_classic",
     "synack_classic",
@@ -79,7 +80,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors")
 }
 
-/// The `name = value` lines of one vector and its bytes.
+/// The `name = value` lines of one vector, and its bytes.
 #[derive(Default)]
 struct Vector {
     fields: BTreeMap<String, String>,
@@ -119,7 +120,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Splits a file into its vectors: a `case` field starts a new one.
+/// Splits a file into its vectors: a `case` field starts a new vector.
 fn read(name: &str) -> Vec<Vector> {
     let path = folder().join(format!("wire_{name}.txt"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -193,7 +194,8 @@ fn header(vector: &mut Vector) -> Header {
     header
 }
 
-/// Bytes between header and payload: a stream id, or the options in ascending order of kinds.
+/// Returns the bytes between header and payload: a stream id, the words of a message, or the options in ascending order
+/// of kinds.
 fn options(vector: &mut Vector) -> Vec<u8> {
     if let Some(stream) = vector.take("stream") {
         return (number(&stream) as u32).to_be_bytes().to_vec();
@@ -218,7 +220,7 @@ fn options(vector: &mut Vector) -> Vec<u8> {
     bytes
 }
 
-/// Payload built from the fields, and compared with the datagram's in both directions.
+/// Builds the payload from the fields, and checks that the received payload decodes to the same values.
 fn payload(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
     if vector.fields.contains_key("handshake.connection_id") {
         let parameters = Parameters {
@@ -286,7 +288,7 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
                 messages.finish(state.proof);
             }
             Expected::Stream(state, runs) => {
-                // The list's proof is known last.
+                // The proof of the list is known last, so it is set afterwards.
                 let mut list = writer.stream(&feedback::StreamState { proof_listed: 0, ..*state }).unwrap();
                 assert!(runs.iter().all(|run| list.push(*run)));
                 list.set_proof_listed(state.proof_listed);
@@ -325,14 +327,14 @@ enum Expected {
     Messages(feedback::MessagesState, Vec<(String, Vec<u32>)>),
 }
 
-/// Bit set of symbols, as in reports.
+/// Returns a set of symbols as bits, like in reports.
 fn bits(symbols: &[u32]) -> Vec<u8> {
     let mut bits = vec![0; symbols.last().map_or(0, |last| *last as usize / 8 + 1)];
     symbols.iter().for_each(|symbol| bits[*symbol as usize / 8] |= 0x80 >> (symbol % 8));
     bits
 }
 
-/// Parses words and numbers between commas: `empty 2, symbols 0 9`.
+/// Parses comma-separated entries of words and numbers: `empty 2, symbols 0 9`.
 fn list(text: &str) -> impl Iterator<Item = (String, Vec<u32>)> {
     text.split(", ").map(|entry| {
         let (words, numbers): (Vec<_>, Vec<_>) = entry.split(' ').partition(|word| word.parse::<u32>().is_err());
@@ -356,7 +358,7 @@ fn merged_messages(entries: feedback::MessageRuns<'_>) -> Vec<(String, Vec<u32>)
     merged
 }
 
-/// Expected record of a feature.
+/// Returns the expected record of an optional feature.
 fn feature_record(vector: &mut Vector, kind: &str, name: impl Fn(&str) -> String) -> Expected {
     match kind {
         "arrival_clock" => Expected::ArrivalClock(vector.small(&name("clock_us"))),
@@ -438,7 +440,7 @@ fn check_block_info(vector: &mut Vector, s2: u32) {
     }
 }
 
-/// Checks that S2 describes the single message.
+/// Checks that S2 has the shape of the vector's single message.
 fn check_message_info(vector: &mut Vector, s2: u32) {
     if vector.fields.contains_key("message.k") {
         let (k, length): (u32, u32) = (vector.small("message.k"), vector.small("message.length_bytes"));
@@ -468,7 +470,7 @@ fn fields_and_payloads_are_those_of_the_vectors() {
     }
 }
 
-/// Contents of the classic vectors' datagrams.
+/// Returns ports and segment of a classic vector.
 fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     use classic::Segment;
     const ACCEPTOR: [u32; 3] = [0x0BAD_F00D, 0x1357_9BDF, 0x2468_ACE0];
@@ -494,7 +496,7 @@ fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     }
 }
 
-/// Contents of the message vectors' datagrams: address, number, epoch and segment.
+/// Returns address, number, epoch and segment of a vector with messages.
 fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
     let message = |id, esi, coverage, [clock_us, age_us, lifetime_us]: [u32; 3]| {
@@ -525,7 +527,7 @@ fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     }
 }
 
-/// Contents of the modern vectors' datagrams.
+/// Returns envelope and segment of a modern vector.
 fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
@@ -652,10 +654,10 @@ fn typed_segments_are_those_of_the_vectors() {
     }
 }
 
-/// Kind of segment in a vector's name.
+/// Returns the kind of segment for the name of a vector.
 fn kind_of(name: &str) -> &'static str {
     let named = [
-        // One kind acknowledges a block or a FIN; only the connection can distinguish them.
+        // An acknowledged FIN looks like an acknowledged block: only the connection knows the difference.
         ("ack_fin_classic", "ack_of_block"),
         ("ack_fin", "ack_of_fin"),
         ("ack_block", "ack_of_block"),
@@ -707,7 +709,7 @@ fn outlines_are_what_the_vectors_name() {
     }
 }
 
-/// Decodes a datagram to the end, as if its tag were correct.
+/// Decodes a datagram completely, as if its tag were correct. Returns the error, if any.
 fn datagram_refusal(bytes: &[u8]) -> Option<DecodeError> {
     match Unverified::read(bytes) {
         Err(error) => Some(error),
@@ -719,7 +721,7 @@ fn datagram_refusal(bytes: &[u8]) -> Option<DecodeError> {
     }
 }
 
-/// Decodes as the `decoder` field states; returns only the error.
+/// Decodes with the decoder that the `decoder` field names. Returns the error, if any.
 fn refusal(decoder: &str, bytes: &[u8]) -> Option<DecodeError> {
     match decoder {
         "segment" => datagram_refusal(bytes),
@@ -748,7 +750,8 @@ fn rejected_vectors_are_refused_for_the_stated_reason() {
     }
 }
 
-/// Every bit in segments of features has a meaning or a required value: any change, with a matching CRC, is decoded differently or refused.
+/// In segments of optional features, every bit has a meaning or a required value. So any changed bit, with a matching
+/// CRC, is decoded differently or refused.
 #[test]
 fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else() {
     let read = |bytes: &[u8]| match Unverified::read(bytes) {
@@ -770,8 +773,8 @@ fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 0x80 >> (bit % 8);
             raw::renew(&mut damaged);
-            // Ignored bits: the epoch of plaintext, a probe's block id and S2, and its answer's block id; checksum field and CRC are
-            // recomputed.
+            // Ignored bits: the epoch in plaintext, the block id and S2 of a path probe, and the block id of its
+            // answer. Checksum field and CRC are recomputed.
             let ignored = match bit / 8 {
                 13 => bit % 8 < 2,
                 14..16 => true,

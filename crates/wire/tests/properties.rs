@@ -1,5 +1,5 @@
-//! Property tests over generated values and bytes: round trips, absence of panics, and always detected damage. The generator's seed is
-//! fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
+//! Property tests over generated values and bytes: round trips, absence of panics, and detection of damage. The
+//! generator's seed is fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change seed and number of cases.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -20,7 +20,7 @@ use proptest::test_runner::RngSeed;
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = if default.rng_seed == RngSeed::Random { RngSeed::Fixed(20_140_601) } else { default.rng_seed };
-    // These cases are cheap, so each property gets four times the usual number.
+    // Cases are cheap here, so each property gets four times the usual number.
     ProptestConfig { failure_persistence: None, rng_seed, cases: default.cases * 4, ..default }
 }
 
@@ -36,7 +36,7 @@ prop_compose! {
     }
 }
 
-/// Values of the options 1 to 6.
+/// Values of options 1 to 6.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     version: Option<u8>,
@@ -139,7 +139,7 @@ fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
     raw::write(header, &options.to_bytes(), payload)
 }
 
-/// Feedback payload with a report on one stream.
+/// Returns a feedback payload with a report on one stream.
 fn feedback_payload(report: &Report, state: &StreamState, runs: &[Run]) -> Vec<u8> {
     let mut out = [0; 2000];
     let mut writer = ReportWriter::new(&mut out, report).unwrap();
@@ -150,10 +150,10 @@ fn feedback_payload(report: &Report, state: &StreamState, runs: &[Run]) -> Vec<u
     out[..length].to_vec()
 }
 
-/// State of a stream, with one entry per block as in [`expand`].
+/// State of a stream, with one entry per block like in [`expand`].
 type Stream = (StreamState, Vec<Option<u16>>);
 
-/// Streams in a report, and the unseen ones.
+/// Decodes a payload into its report, the states of streams, and the first unseen streams.
 fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
     let (report, records) = feedback::decode(payload).unwrap();
     let (mut streams, mut unseen) = (Vec::new(), Vec::new());
@@ -167,7 +167,8 @@ fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
     (report, streams, unseen)
 }
 
-/// Reference for run lists, one state per block: number of missing symbols, 0 when complete, `None` when nothing arrived.
+/// Reference model of run lists, with one entry per block: number of missing symbols, 0 if complete, `None` if no
+/// symbol has arrived.
 fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
     let mut blocks = Vec::new();
     for run in runs {
@@ -180,7 +181,7 @@ fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
     blocks
 }
 
-/// Up to three marks, each earlier than the previous one.
+/// Strategy for one to three marks, each earlier than the previous one.
 fn marks() -> impl Strategy<Value = Vec<Mark>> {
     vec((1_u32..5_000_000, 0_u32..5_000_000, 0_u32..5_000_000), 1..=3).prop_map(|steps| {
         let mut sum = Mark::default();
@@ -239,7 +240,7 @@ fn message_lists() -> impl Strategy<Value = Vec<OwnedRun>> {
     vec(run, 0..20)
 }
 
-/// Reference for message lists: one entry per message.
+/// Reference model of message lists: one entry per message.
 fn per_message(runs: impl IntoIterator<Item = OwnedRun>) -> Vec<OwnedRun> {
     let mut messages = Vec::new();
     for run in runs {
@@ -252,7 +253,7 @@ fn per_message(runs: impl IntoIterator<Item = OwnedRun>) -> Vec<OwnedRun> {
     messages
 }
 
-/// Mutation of valid bytes: overwrite, remove or insert one byte, or truncate.
+/// Mutation of valid bytes: overwrites, removes or inserts a byte, or truncates.
 #[derive(Clone, Debug)]
 enum Mutation {
     Overwrite(Index, u8),
@@ -300,7 +301,7 @@ fn flipped(datagram: &[u8], bit: usize) -> Vec<u8> {
     copy
 }
 
-/// Bit of the flag SEC in byte 13, counted from the datagram's most significant bit.
+/// Position of the flag SEC, in byte 13, counted in bits from the start of the datagram.
 const SEC_BIT: usize = 13 * 8 + 2;
 
 proptest! {
@@ -376,7 +377,7 @@ proptest! {
         run_all_bodies(&mutate(feedback_payload(&report, &state, &runs), &mutations));
     }
 
-    /// Routing and the connection read the same connection id from a header.
+    /// Routing and connection read the connection id separately, with equal results.
     #[test]
     fn a_datagram_is_routed_by_the_id_which_its_header_has((header, options, payload) in segments()) {
         let bytes = datagram(&header, &options, &payload);
@@ -384,7 +385,7 @@ proptest! {
             Ok(Unverified::Clear(header)) if !header.is_syn() => Some(header.connection_id()),
             Ok(Unverified::Sealed(header)) => Some(header.connection_id()),
             Ok(Unverified::Clear(_) | Unverified::Classic(_)) => None,
-            // The connection detects the fault.
+            // Routing need not detect the fault; the connection does.
             Err(_) => return Ok(()),
         };
         prop_assert_eq!(Unverified::connection_id(&bytes), id);
@@ -395,7 +396,7 @@ proptest! {
     fn truncated_segments_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
         let bytes = datagram(&header, &options, &payload);
         let sealed = header.flags.contains(Flags::SEC);
-        // RFC 1071's sum cannot detect missing trailing zeros.
+        // RFC 1071's sum cannot detect missing trailing zeros, so classic segments are left out.
         if !sealed && header.profile == Profile::Modern {
             prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
         }
@@ -410,7 +411,7 @@ proptest! {
         for bit in 0..bytes.len() * 8 {
             let damaged = flipped(&bytes, bit);
             if bit == SEC_BIT {
-                // Such a segment claims to be encrypted: the AEAD layer must refuse it.
+                // With this bit flipped, the segment claims to be encrypted: the AEAD layer must refuse it.
                 prop_assert!(matches!(Unverified::read(&damaged), Ok(Unverified::Sealed(_))));
             } else {
                 prop_assert!(decode(&damaged).is_err(), "bit {} of {:?}", bit, header);
@@ -493,7 +494,7 @@ proptest! {
         let length = writer.finish();
         let expected = (report, expected, limits.into_iter().collect());
         prop_assert_eq!(&decoded(&out[..length]), &expected);
-        // An ignorable unknown record has no effect at any position.
+        // An unknown record that may be ignored has no effect at any position.
         let extra = [&[unknown.0], &(unknown.1.len() as u16).to_be_bytes()[..], &unknown.1].concat();
         let (fixed, records) = out[..length].split_at(feedback::REPORT_BYTES);
         prop_assert_eq!(&decoded(&[fixed, &extra, records].concat()), &expected);
@@ -641,7 +642,8 @@ fn reports_take_nothing_after_a_refusal() {
         list.finish();
         assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN);
     }
-    // The two-byte entry does not fit; a later one-byte entry would be read as its block's.
+    // The two-byte entry does not fit. A later one-byte entry must be refused, as it would be read as the state of the
+    // omitted block.
     let mut out = [0; REPORT_BYTES + STREAM_RECORD_BYTES_MIN];
     let mut writer = ReportWriter::new(&mut out, &report).unwrap();
     let mut list = writer.stream(&state).unwrap();
@@ -650,7 +652,7 @@ fn reports_take_nothing_after_a_refusal() {
     assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1);
 }
 
-/// Invalid records are not written, and nothing else is lost.
+/// Invalid records are not written, and do not affect other records.
 #[test]
 fn impossible_records_of_features_are_not_written() {
     let mut out = [0; 200];
@@ -686,7 +688,7 @@ fn a_record_is_whole_or_not_in_the_report() {
     for room in 0..2 * STREAM_RECORD_BYTES_MIN {
         let mut out = vec![0; REPORT_BYTES + room];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
-        // A dropped record leaves nothing behind.
+        // A record writer that is dropped leaves no bytes behind.
         let dropped = writer.stream(&state).map(|mut list| list.push(Run::Complete(1)));
         assert_eq!(dropped, (room >= STREAM_RECORD_BYTES_MIN).then_some(true), "{room}");
         let unseen = writer.unseen(StreamLimits { bidirectional: 1, one_way: 2 });

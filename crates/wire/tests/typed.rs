@@ -1,5 +1,6 @@
-//! Property tests of typed segments: encoding equals that of an untyped writer of the fields in `spec/wire-format.md` §5, and decoding
-//! returns the original. The generator's seed is fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
+//! Property tests of typed segments: encoding equals the output of an untyped writer of the fields in
+//! `spec/wire-format.md` §5, and decoding returns the original. The generator's seed is fixed; `PROPTEST_RNG_SEED` and
+//! `PROPTEST_CASES` change seed and number of cases.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
@@ -122,7 +123,7 @@ fn ports() -> impl Strategy<Value = Ports> {
     any::<(u16, u16)>().prop_map(|(source, destination)| Ports { source, destination })
 }
 
-/// Bytes between header and payload: options or a stream id.
+/// Returns the bytes between header and payload: options, a stream id, or the words of a message.
 fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
     if let Segment::Message(Message { coverage, clock_us, age_us, lifetime_us, .. }) = *segment {
         let words = [clock_us, age_us, lifetime_us].map(u32::to_be_bytes).concat();
@@ -148,7 +149,7 @@ fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
     if stream == StreamId::FIRST { syn_area(options) } else { stream.to_word().to_be_bytes().to_vec() }
 }
 
-/// Flags, block id, S1, S2 and options by the tables of the specification.
+/// Returns flags, [block id, S1, S2] and options, by the tables of the specification.
 fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     let upper = |token: u64| (token >> 32) as u32;
     match *segment {
@@ -201,7 +202,7 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     }
 }
 
-/// Encoded options by kind and value.
+/// Encodes options, given by kind and value.
 fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
     let mut area: Vec<u8> =
         options.iter().flat_map(|(kind, value)| [&[*kind, value.len() as u8], *value].concat()).collect();
@@ -218,7 +219,7 @@ fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
 fn classic_segments() -> impl Strategy<Value = classic::Segment> {
     use classic::Segment;
     let states = || any::<[u32; 3]>();
-    // All zeros are no generator state, and would make another kind of ACK.
+    // All zeros are no valid generator state, and would make another kind of ACK.
     let echoes = states().prop_map(|echo| if echo == [0; 3] { [2, 8, 16] } else { echo });
     let lengths = option::of((1_u32..=63_536).prop_map(|bytes| BlockLength::new(bytes).unwrap()));
     prop_oneof![
@@ -275,7 +276,7 @@ proptest! {
     ) {
         match segment {
             Segment::Ack(Ack::Noise) => payload.push(7),
-            Segment::Ack(Ack::KeepAlive { .. }) => payload.clear(), // the payload tells the two apart
+            Segment::Ack(Ack::KeepAlive { .. }) => payload.clear(), // an empty payload, unlike a Noise message
             Segment::Ack(Ack::PathProbe) => payload.fill(0),
             _ => {}
         }
@@ -369,7 +370,7 @@ proptest! {
 const ENVELOPE: Envelope = Envelope { address: Address::Connection(0x0001_0002), number: 6, seal: None };
 const KEEP_ALIVE: Segment = Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST });
 
-/// Modern datagram with these fields, in plaintext and claiming to be encrypted.
+/// Decodes a modern segment with these fields, once in plaintext and once with the flag SEC.
 fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2] {
     [flags, flags | Flags::SEC].map(|flags| {
         let datagram = raw::write(&Header { s1, s2, ..Header::modern(flags, 0) }, &[], &[]);
@@ -394,7 +395,7 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
         assert_eq!(sealed != refused, kinds.contains(&flags), "{flags}, sealed");
 
         if flags.contains(Flags::FBK) {
-            continue; // refused before
+            continue; // no flag of the classic profile
         }
         let datagram = raw::write(&Header { profile: Profile::Classic, ..Header::modern(flags, 0) }, &[], &[]);
         let Ok(Unverified::Classic(header)) = Unverified::read(&datagram) else { panic!("{flags} is classic") };
@@ -407,7 +408,7 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     for s1 in [14, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    // A queried peer has lost its keys.
+    // A session query is always in plaintext, as the queried peer may have lost its keys.
     let query = Segment::Ack(Ack::SessionQuery { from: 0 });
     assert_eq!(read_both(Flags::ACK, 11, 0), [Ok(query), Err(DecodeError::AckKind { s1: 11 })]);
     for s1 in [6, u32::MAX] {
@@ -418,13 +419,13 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     assert_eq!(read_both(Flags::NONE, 0, 0), [Err(DecodeError::BlockInfoLength); 2]);
 }
 
-/// The message bit makes a separate kind of segment, and combines only with SEC.
+/// The message bit makes a separate kind of segment, and is valid only without other flags except SEC.
 #[test]
 fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
     for bits in 0..64 {
         for area in [12, 16] {
             let flags = Flags::from_bits(bits).unwrap();
-            // S2 of one message, or the last word of several.
+            // S2 of a single message, or the last word of a segment of several messages.
             let (s2, last) = if area == 12 { (20 << 5, 0) } else { (0, 2 << 16 | 2) };
             let words = [9, 0, 1, last].map(u32::to_be_bytes).concat();
             let header = Header { is_message: true, s1: 2, s2, ..Header::modern(flags, 0) };
@@ -439,7 +440,7 @@ fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
     }
 }
 
-/// The required features follow from the segment alone.
+/// The required features depend only on the segment.
 #[test]
 fn only_what_features_bring_needs_one() {
     let block = BlockInfo { k: 1, length_bytes: 9, end_of_stream: false };
@@ -498,7 +499,7 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
             Finished::ToSeal(to_seal) => to_seal.datagram_bytes(),
         };
         assert_eq!(length, DATAGRAM_BYTES_MAX);
-        // A segment without a stream id has four bytes more room.
+        // A segment without a stream id has room for four more bytes.
         let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert!(draft.payload(room + STREAM_ID_BYTES + 1).is_err() && draft.payload(room + STREAM_ID_BYTES).is_ok());
     }

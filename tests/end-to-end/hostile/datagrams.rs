@@ -86,7 +86,7 @@ fn every_datagram_replayed_at_every_later_moment() {
                     give_in_vain(node, now, from, &packet.bytes, "a replayed datagram");
                     replayed += 1;
                 }
-                // Deliver the datagram to its own sender as well.
+                // The datagram is also returned to its sender.
                 let node = if packet.to == server_address() { &mut world.client } else { &mut world.server };
                 give_in_vain(node, now, packet.to, &packet.bytes, "a reflected datagram");
             }
@@ -211,7 +211,7 @@ fn noise_mutations_and_spoofs_by_one_who_knows_all_ids() {
                     let datagram = match random.random_range(0..3) {
                         0 => noise(&mut random),
                         1 => mutated(&mut random, &packet.bytes),
-                        _ if flags == Flags::SYN => continue, // opens nothing, but may be answered
+                        _ if flags == Flags::SYN => continue, // a SYN opens nothing, but may be answered
                         _ => spoofed(&mut random, id, flags),
                     };
                     let from = if random.random_bool(0.5) { packet.from } else { stranger(random.random_range(0..99)) };

@@ -413,7 +413,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
             let at = random.random_range(0..bytes.len());
             bytes[at] ^= 1 << random.random_range(0..8);
             fit_crc(&mut bytes);
-            // Only the changed datagram arrives: the genuine one is lost.
+            // Only the changed segment arrives; the genuine one is lost.
             vec![Packet { bytes, ..packet }]
         });
         world.connect(Config::sealed(PeerKey::Known(server_key().public()))).unwrap();
@@ -483,7 +483,8 @@ fn a_whole_recorded_session_opens_nothing_when_it_is_replayed() {
         recorded.extend(world.delivered.iter().filter(|packet| packet.to == server_address()).cloned());
     }
     assert!(recorded.len() > 40, "{}", recorded.len());
-    // To the same server after the end, and to another with the same key, from the same and from other addresses.
+    // Replayed to the same server after the end, and to another with the same key, from the same and from other
+    // addresses.
     let mut fresh = World::new(15, server());
     fresh.server.job.send_bytes = 1_000_000;
     world.run_until(world.now + Duration::from_secs(120));

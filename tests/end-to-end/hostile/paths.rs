@@ -136,7 +136,7 @@ fn data_moves_only_to_an_address_which_answers() {
     let elsewhere = stranger(9);
     world.tap = Box::new(move |now, packet| {
         if packet.from == client_address() && now >= moved_at {
-            return vec![Packet { from: elsewhere, ..packet }]; // and nothing that goes there arrives anywhere
+            return vec![Packet { from: elsewhere, ..packet }]; // datagrams to `elsewhere` are lost
         }
         vec![packet]
     });

@@ -55,7 +55,7 @@ fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<
                 lied = true;
                 return vec![answer];
             }
-            // Before its lie, the puppet sometimes reports, truthfully, that it has no data.
+            // Before the lie the peer sometimes reports, truthfully, that it has no data.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
@@ -233,8 +233,8 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
             (count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
         let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
-        // The margins are the time of two datagrams, for bytes sent before the pacer knew the rate, and the few
-        // datagrams without data.
+        // The margins are a twentieth of a second, for bytes sent before the pacer knew the rate, and the few datagrams
+        // without data.
         let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
         let sent = talk.sent_bits();
         assert!(sent <= limit, "{rate_max_bps}: {sent} bits of at most {limit}");

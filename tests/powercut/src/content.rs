@@ -101,7 +101,7 @@ impl Content {
         if shortest < left.len && random.random_bool(0.5) {
             left.set_len(shortest);
         }
-        // With one share for all seeds, large files would never lack just one block, or keep just one.
+        // With one share for all seeds, large files would never lack just one block, or keep just one block.
         let share = [0.1, 0.5, 0.9][random.random_range(0..3)];
         let numbers: Vec<u64> = left.blocks.keys().chain(written.blocks.keys()).copied().collect();
         for number in numbers.into_iter().collect::<std::collections::BTreeSet<_>>() {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(content.write(0, &[2; 8192], 0), 8192, "these blocks are there already");
     }
 
-    /// A block of a rewritten file is old, new, or zero where a truncation came in between.
+    /// A block of a rewritten file is old, new, or zero if the file was truncated in between.
     #[test]
     fn every_block_is_an_old_one_or_a_new_one() {
         let (old, new) = (content(&[1; 20_000]), content(&[2; 30_000]));

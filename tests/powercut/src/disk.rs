@@ -21,13 +21,14 @@ pub use self::power::Loss;
 /// Inode number of the root directory, as FUSE defines it.
 pub(crate) const ROOT: Ino = 1;
 
-/// Default capacity, above any that tests write. Sums of such capacities do not overflow.
+/// Default capacity, above the use of any test. Sums of such capacities do not overflow.
 const CAPACITY_BYTES: u64 = 1 << 40;
 
 /// Longest file name, bytes (`NAME_MAX` of Linux).
 const NAME_BYTES_MAX: usize = 255;
 
-/// An unmounted file system, with what programs saw and what is durable. Clones share file contents, so they are cheap.
+/// An unmounted file system, with the state seen by programs and the durable state. Clones share file contents, so they
+/// are cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     /// Every node ever made, in order of creation. Removed nodes stay, because durable names may still lead to them.
@@ -59,8 +60,9 @@ impl Disk {
         Self { nodes, next: ROOT + 1, next_change: 0, capacity_bytes: CAPACITY_BYTES, folds: false, now }
     }
 
-    /// Makes an empty file system that treats names as equal if they differ only in case, in dots and spaces at the end, or in U+200C (zero
-    /// width non-joiner), and keeps each as it was created. FAT, NTFS, APFS and HFS+ each do a part of this.
+    /// Makes an empty file system that treats names as equal if they differ only in case, in dots and spaces at the
+    /// end, or in U+200C (zero width non-joiner), and keeps each name as it was created. FAT, NTFS, APFS and HFS+ each
+    /// do a part of this.
     pub fn folding() -> Self {
         Self { folds: true, ..Self::new() }
     }

@@ -15,7 +15,7 @@ use crate::disk::Disk;
 use crate::filesystem::Filesystem;
 use crate::record::{Operation, Record};
 
-/// A mounted file system that forgets what was not flushed. Dropping it unmounts it.
+/// A mounted file system whose power can be cut, which loses unflushed data. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct PowerCut {
     path: PathBuf,
@@ -136,8 +136,8 @@ impl PowerCut {
         let Some(session) = self.session.take() else { return };
         // A process with an open descriptor must no longer change the state.
         lock(&self.state).record.cut();
-        // Unmounting by `fuser` fails while descriptors are open; a lazy unmount frees the mount point at once. It fails only if it is
-        // already unmounted.
+        // Unmounting by `fuser` fails while descriptors are open; a lazy unmount frees the mount point immediately. It
+        // fails only if the file system is already unmounted.
         let _unmounted = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
         // The thread is not joined: it ends with the last descriptor, which the test itself may hold.
         drop(session);

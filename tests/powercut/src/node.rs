@@ -100,7 +100,7 @@ impl Node {
         self.file().filter(|_| self.links > 0).map_or(0, |file| file.content.blocks())
     }
 
-    /// Makes the content durable and, with `attributes`, these as well.
+    /// Makes the content durable and, with `attributes`, also the attributes.
     pub(crate) fn flush(&mut self, attributes: bool) {
         match &mut self.kind {
             Kind::File(file) => {

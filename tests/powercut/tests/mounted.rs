@@ -146,7 +146,7 @@ fn attributes_and_locks_are_kept() {
     assert!(matches!(File::open(&path).unwrap().try_lock(), Err(TryLockError::WouldBlock)));
 }
 
-/// These calls must fail, so that programs use other ones.
+/// Programs use alternative calls if these fail.
 #[test]
 fn what_it_does_not_support_is_refused() {
     let Some((mount, _directory)) = mounted() else { return };

@@ -44,8 +44,8 @@ pub struct FlowConfig {
 }
 
 impl Default for FlowConfig {
-    /// Default flow: encrypted, without loss, 10 Gbit/s, a one-way delay of half a millisecond, and only the first stream. Additional
-    /// streams are written to like by tasks over the library `dfcp`.
+    /// Default flow: encrypted, without loss, 10 Gbit/s, a one-way delay of half a millisecond, and only the first
+    /// stream. Additional streams are written in the way of tasks that use the library `dfcp`.
     fn default() -> Self {
         let (delay, interface_bps) = (Duration::from_micros(500), 10_000_000_000);
         Self {

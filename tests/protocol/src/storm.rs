@@ -109,7 +109,7 @@ impl StormScenario {
         Self { seed, random: random.clone(), habits, path, config }
     }
 
-    /// Runs the storm: every stream and every message ends, and then the session.
+    /// Runs the storm: every stream and every message must end, and then the session.
     ///
     /// # Errors
     /// Fails with the first failed check.
@@ -164,7 +164,7 @@ impl Halves {
                     self.writes = Some(left - taken as u64);
                     self.written += taken as u64;
                 }
-                // A coming event states the reason.
+                // An event that follows states the reason.
                 Err(StreamError::Ended) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -10,7 +10,7 @@ use dfcp_protocol_tests::{Flow, FlowConfig};
 /// Datagrams over which allocations are counted.
 const DATAGRAMS: u64 = 10_000;
 
-/// Datagrams before counting starts: by then every table has reached its size, except for rare coincidences.
+/// Datagrams before the count starts: by then every table has reached its size, except for rare coincidences.
 const WARM_UP_DATAGRAMS: u64 = 100_000;
 
 /// Allocations (including growth) during a warmed-up flow, and blocks decoded in that time.

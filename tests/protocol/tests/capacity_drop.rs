@@ -90,7 +90,7 @@ impl CapacityDrop {
         Delivery { gap, first_share: share(middle - begin), second_share: share(end - middle) }
     }
 
-    /// Checks that delivery continues `within` this time plus three round trips, and then uses the path.
+    /// Checks that delivery resumes after at most `within` plus three round trips, and then uses the path's capacity.
     fn check(self, within: Duration) {
         let gap_max = within + self.full_rtt() * 3;
         let second_share_min = match self.traffic {

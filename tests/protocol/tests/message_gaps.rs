@@ -9,7 +9,7 @@ use dfcp_protocol_tests::messages::{Losses, MessagesConfig, Outcome, run};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Small messages over a path with enough capacity, which loses the same share of reports.
+/// Small messages over a path with enough capacity. Data and reports are lost with the probability `share`.
 fn config(per_second: u32, within: Duration, share: f64, lasting: Duration) -> MessagesConfig {
     let every = Duration::from_secs(1) / per_second;
     MessagesConfig {
@@ -58,8 +58,8 @@ fn check_target(config: MessagesConfig, share: f64) {
     assert!(outcome.overhead() <= overhead_max, "{} more datagrams: {config:?}", outcome.overhead());
 }
 
-/// Regression test: delivery stopped for seconds, because an abandoned message blocked all messages that were at least
-/// 8192 ids younger, until its deadline.
+/// Regression test: delivery stopped for seconds, because an abandoned message blocked all messages at least 8192 ids
+/// younger until its deadline.
 #[test]
 fn what_was_given_up_holds_nothing_back() {
     for (per_second, within_s, share, lasting_s) in [(2_000, 20, 0.1, 12), (3_000, 5, 0.05, 8), (6_000, 2, 0.05, 4)] {
@@ -93,8 +93,8 @@ fn more_messages_in_a_round_trip_than_a_window_has_go_on() {
     assert!(begun_and_missed <= outcome.messages / 300, "{told}");
 }
 
-/// Bursts affect both directions. Even if all datagrams after the last message are lost, the peer is probed, and
-/// missing symbols are repaired long before the deadline. (Probes can be lost, too, and are then up to 1 s apart.)
+/// Bursts affect both directions. After the last message the peer is probed, and missing symbols are repaired long
+/// before the deadline. (If probes are lost, too, they are up to 1 s apart.)
 #[test]
 fn an_outage_while_the_last_messages_are_under_way_is_no_wait_for_their_deadlines() {
     for seed in 1..=10 {

@@ -54,7 +54,7 @@ fn bursts_do_not_take_all_that_is_sent_for_a_message() {
     let losses = Losses::Bursts { share: 0.05, mean: Duration::from_millis(20) };
     let config = MessagesConfig { count: 20_000, ..config(losses, 4_000, 130) };
     let outcome = run(config).unwrap();
-    // Twenty thousand messages meet a hundred and sixty bursts.
+    // 20 000 messages meet only 160 bursts, so the missed share varies.
     assert!(outcome.missed() < 0.004 && outcome.overhead() < 0.2, "{} {}", outcome.missed(), outcome.overhead());
     assert!(outcome.sender.messages_sent.burst > Duration::from_millis(8), "{:?}", outcome.sender.messages_sent);
 }
@@ -71,7 +71,8 @@ fn the_two_ends_count_alike_whatever_their_clocks_show() {
         let config = MessagesConfig { drift_ppm, count: 8_000, ..config(Losses::Independent(0.05), 4_000, 60) };
         let outcome = run(config).unwrap();
         let seen = outcome.receiver.messages_received;
-        // Messages before the counted ones as well; lateness is measured by a clock with an error of 2.4 ms.
+        // The sum includes messages before the counted ones. The receiver judges lateness by a clock with an error of
+        // 2.4 ms.
         assert_eq!(seen.in_time + seen.late + seen.lost, outcome.sender.messages_sent.begun, "{drift_ppm}: {seen:?}");
         assert!(outcome.missed() < 0.003, "{drift_ppm}: {} missed, {seen:?}", outcome.missed());
         assert_eq!(outcome.in_time as usize, outcome.latencies_us.len());
@@ -89,7 +90,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
     };
     let outcome = run(auto).unwrap();
     check(auto, &outcome);
-    // The rest of 95 Mbit/s, minus the headers of the stream's packets.
+    // The messages' packets leave this part of 95 % of the path, without the headers of the stream's packets.
     let messages_bps = (1.0 + outcome.overhead()) * 250.0 * 1_420.0 * 8.0;
     let rest_bps = 0.95 * (100e6 - messages_bps) * 1_420.0 / 1_492.0;
     let bulk_bps = outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64();
@@ -98,7 +99,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
 
 #[test]
 fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
-    // One stall per second; the first one delays the handshake.
+    // One stall per second; the first falls into the handshake.
     for stall_ms in [50, 300] {
         let stalls = MessagesConfig {
             stall: Duration::from_millis(stall_ms),
@@ -107,7 +108,8 @@ fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
             ..config(Losses::Independent(0.0), 4_000, 10)
         };
         let outcome = run(stalls).unwrap();
-        // Messages due in the stall, up to 10 ms before its end, and in the round trip until its end is known.
+        // Missed are messages due in the stall, up to 10 ms before its end, and those in the round trip until its end
+        // is known.
         let most = (stall_ms as f64 - 10.0 + 60.0) / 1e3;
         assert!(outcome.missed() < most, "{stall_ms} ms: {} of {most}", outcome.missed());
     }
@@ -137,7 +139,7 @@ fn a_storm_of_messages_starves_no_stream() {
     let outcome = run(storm).unwrap();
     let bulk_bps = outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64();
     assert!((1.6e6..2.4e6).contains(&bulk_bps), "a tenth of the rate is the stream's: {bulk_bps}");
-    // 105 Mbit/s were handed over.
+    // Messages of 105 Mbit/s were handed over.
     let sent = outcome.sender.messages_sent;
     assert!(sent.expired_unsent > 10_000 && sent.begun > 2_000, "{sent:?}");
 }

@@ -55,7 +55,7 @@ struct Move {
 /// Measurements around a change.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Delivery during the measurement, as a share of that before the change.
+    /// Delivery during the measurement, as a share of the delivery before the change.
     share: f64,
     /// Time from the change until the sender noticed it.
     until_known: Duration,
@@ -201,7 +201,7 @@ fn check(what: Move) {
         let is_right =
             it.share >= SHARE_MIN && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
         assert!(is_right, "seed {seed} of {what:?}: {it:?}");
-        // No packet size is probed again, unless the path differs or silence suggests a narrower path.
+        // No size is probed again, unless the path differs or silence looks like a narrower path.
         let is_kept = what.far || what.loss > 0.0 || it.packet_bytes > 1_480;
         assert!(is_kept && it.changes <= 1, "seed {seed} of {what:?}: {it:?}");
     }
@@ -286,7 +286,8 @@ fn the_breaker_acts_on_a_full_path_whose_receiver_moves_all_the_time() {
     panic!("{:?}", run.sender().stats());
 }
 
-/// [path-6]: an idle end sends nothing for 10 s. If it knows that its address has changed, its peer must be informed at once.
+/// [path-6]: an idle end sends nothing for 10 s. If it knows that its address has changed, it must inform its peer
+/// immediately.
 #[test]
 fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip() {
     let rtt = Duration::from_millis(80);

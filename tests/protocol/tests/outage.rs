@@ -12,7 +12,8 @@ use dfcp_time::Time;
 const MBIT: u64 = 1_000_000;
 const BYTES: u64 = 10_000_000;
 
-/// An automatic rate may lose all data in flight: probing packets may exceed the limit of bytes in flight ([silence-2]).
+/// After an outage an automatic rate may have lost all data in flight: probing packets may exceed the limit of bytes in
+/// flight ([silence-2]).
 #[test]
 fn an_automatic_rate_goes_on_after_an_outage() {
     for (rate_mbps, outage_ms) in [(20, 100), (20, 500), (20, 2_000), (200, 30), (200, 500)] {
@@ -37,8 +38,7 @@ fn an_automatic_rate_goes_on_after_an_outage() {
                 if (is_data || !only_data) && now >= begin && now < end { Vec::new() } else { vec![packet] }
             });
             pair.run(Time::from_s(120)).unwrap_or_else(|error| panic!("{rate_mbps} Mbit/s, {outage_ms} ms: {error:#}"));
-            // 1.5 times the duration of the transfer, plus twice the outage because waits between probes double, plus
-            // one second.
+            // Twice the outage, because probe intervals double in it, 1.5 times the transfer, and one second.
             let most = Duration::from_millis(BYTES * 8 / rate_mbps / 1_000 * 3 / 2 + 2 * outage_ms + 1_000);
             let took = last_data.get().since(Time::from_s(1));
             assert!(took < most, "{rate_mbps} Mbit/s, {outage_ms} ms, data alone: {only_data}: {took:?}");
@@ -122,7 +122,7 @@ impl Silence {
 #[test]
 fn a_fixed_rate_goes_on_after_a_silence() {
     let mut worst = Vec::new();
-    // Below the path's capacity, and above it, where the circuit breaker limits the rate.
+    // Rates below and above the path's capacity; above it the circuit breaker limits the rate.
     for (path_mbps, rate) in [(10, 8), (4, 8)] {
         for gap_s in [1, 3, 8, 20] {
             for loses in [(true, true), (true, false), (false, true)] {

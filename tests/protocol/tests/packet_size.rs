@@ -159,7 +159,7 @@ fn discovery_can_be_switched_off_by_either_end() {
             Pair::over(1, path, (config(client), Job::send(1_000_000)), (config(server), Job::send(0))).unwrap();
         pair.run(Time::from_s(60)).unwrap();
         let symbols = stats(&pair).sent.total();
-        // With packets of the smallest size there would be 831.
+        // With the smallest packets the transfer would take 831.
         assert!(symbols < 730, "{symbols}");
         assert_eq!(stats(&pair).packet_bytes, FULL_BYTES, "{client} {server}");
     }
@@ -228,7 +228,8 @@ fn an_automatic_rate_finds_the_size_too() {
     }
 }
 
-/// A tunnel of 1200 bytes: the handshake passes, and data does not. Both ends report the reason, whichever end sends.
+/// A tunnel of 1200 bytes: the handshake passes, and data does not. Both ends report the reason, whichever end sends
+/// data.
 #[test]
 fn a_path_that_is_narrower_than_any_packet_is_named() {
     for (up, down) in [(5_000_000, 0), (0, 5_000_000), (2_400, 0)] {

@@ -44,7 +44,7 @@ fn silent() -> Job {
     Job { shut_down: false, ..Job::send(0) }
 }
 
-/// A client that sends continuously, and a server with this key.
+/// A client that sends continuously, and a server that can be restarted with another key.
 struct Restart {
     bed: Testbed<DelayLine>,
     server: Config,
@@ -142,7 +142,7 @@ fn a_receiver_that_comes_back_is_noticed_within_half_a_second_after_any_absence(
             assert_eq!(error, ConnectionError::PeerLostSession, "{trust:?} {absence:?}");
             let most = if absence > Duration::from_secs(60) { 2 * NOTICED_WITHIN } else { NOTICED_WITHIN };
             assert!(took <= most + RTT, "{trust:?} {absence:?}: {took:?}");
-            // One round trip after the first question that arrived.
+            // The session ends one round trip after the first question that arrives.
             let last = restart.questions.borrow().last().unwrap().0;
             assert_eq!(restart.bed.now.since(last), RTT, "{trust:?} {absence:?}");
         }
@@ -223,7 +223,7 @@ fn without_the_key_of_before_or_without_seals_silence_ends_the_session_as_ever()
     }
 }
 
-/// A session asks no questions while its peer answers, with traffic or idle: an observer gets none to keep.
+/// While the peer is alive, a session sends no questions, whether busy or idle: so an observer cannot record one.
 #[test]
 fn a_peer_that_is_there_is_never_asked() {
     for trust in SEALED {
@@ -236,8 +236,8 @@ fn a_peer_that_is_there_is_never_asked() {
     }
 }
 
-/// A copy of the program with the same key at the same address: a cloned machine, a second server behind a load balancer, or a thief of the
-/// key. It can answer, but cannot end a session whose peer is still heard.
+/// A copy of the program with the same key at the same address: a cloned machine, a second server behind a load
+/// balancer, or a thief of the key. It can answer, but cannot end a session while datagrams of its peer arrive.
 #[test]
 fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
@@ -249,7 +249,7 @@ fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
         Pattern(9),
     );
     restart.run_for(Duration::from_secs(2));
-    // An outage of one second makes the client ask.
+    // An outage of one second makes the client send a question.
     restart.kill();
     restart.run_for(Duration::from_secs(1));
     restart.bed.server.is_off = false;
@@ -435,7 +435,7 @@ fn tickets_and_acknowledgements_that_are_lost_are_told_again() {
     for lost in [SegmentKind::ResetTicket, SegmentKind::AckOfResetTicket] {
         let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
         let mut left = 3;
-        // The server's ticket, or its acknowledgement.
+        // Loses the server's ticket, or the acknowledgement of it.
         let told = restart.watch_tickets(move |is_servers, kind| {
             let is_lost = left > 0 && kind == lost && is_servers == (lost == SegmentKind::ResetTicket);
             left -= u32::from(is_lost);
@@ -463,7 +463,7 @@ fn a_session_that_is_lost_before_its_ticket_came_ends_by_silence() {
     }
 }
 
-/// An attacker's own plaintext ticket, whose answer he would know.
+/// An attacker's own plaintext ticket: he would know the token that answers it.
 #[test]
 fn a_ticket_in_the_clear_is_none() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));

@@ -59,8 +59,8 @@ fn a_receiver_that_hides_what_arrived_contradicts_itself() {
 fn a_hundred_megabits_into_ten_settle_near_ten_and_a_half() {
     let mut pair = pair(4, link(10_000_000, 25, 0.0), link(10_000_000, 25, 0.0), at_rate(100_000_000));
     let (offered_mbit, goodput_mbit) = measured(&mut pair, 12, 52);
-    // 5 % above the path's rate, except for the times in which less is offered to measure the sender's own loss. The
-    // ceiling of goodput is 9.62 Mbit/s.
+    // The sender offers 5 % more than the path's rate, except while it offers less to measure its own share of the
+    // loss. The ceiling of goodput is 9.62 Mbit/s.
     assert!((10.3..10.8).contains(&offered_mbit), "{offered_mbit}");
     assert!(goodput_mbit > 9.3, "{goodput_mbit}");
 }

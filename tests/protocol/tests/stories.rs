@@ -93,7 +93,7 @@ fn one_byte_costs_small_datagrams() {
     let mut pair = modern(path(0.0, 20), Job::send(1), Job::send(0));
     pair.run(Time::from_s(60)).unwrap();
     let stats = pair.client.stats();
-    // These include three padded SYNs, and the third message three times.
+    // The bytes include three padded SYNs, and the third message three times.
     assert!(stats.bytes_sent < 2_950, "{} bytes sent for one", stats.bytes_sent);
     assert!(stats.sent.total() <= 6, "{:?}", stats.sent);
 }

@@ -153,7 +153,7 @@ fn a_thousand_streams_open_without_a_round_trip() {
     const FAST_BPS: u64 = 100_000_000;
     let full_datagram = Duration::from_nanos(1_500 * 8 * 1_000_000_000 / FAST_BPS);
     let datagram = Duration::from_nanos((BYTES + DATAGRAM_OVERHEAD_BYTES) * 8 * 1_000_000_000 / FAST_BPS);
-    // Granularity of the pacer, and other datagrams of the session.
+    // The margin covers the granularity of the pacer, and other datagrams of the session.
     let margin = 4 * full_datagram;
     let deadline = RTT / 2 + datagram * STREAMS as u32 + margin;
     assert!(deadline < RTT * 3 / 2, "the first byte of a variant with a round trip arrives after three times one way");
@@ -496,7 +496,7 @@ fn the_session_closes_when_its_streams_are_done() {
         let mut streams = Streams::open_between(14, 0.2, &client, &server);
         streams.client_opens(StreamKind::OneWay, 500_000).unwrap();
         streams.work();
-        // The end of the session is requested now, and takes effect when the stream is done.
+        // The end is requested immediately, and takes effect when the stream is done.
         let now = streams.pair.now;
         streams.client_connection().streams().finish(now, StreamId::FIRST);
         assert_eq!(streams.client_opens(StreamKind::OneWay, 1), Err(StreamError::Ended));
@@ -533,7 +533,7 @@ fn a_stream_that_waits_for_room_goes_on_when_another_is_reset() {
     }
 }
 
-/// Regression test: a driver that was told that there is nothing to send sleeps until the next timeout.
+/// Regression test: after a poll that returns no datagram, a driver sleeps until the next timeout.
 #[test]
 fn a_reset_is_due_at_once_even_at_the_instant_in_which_all_was_sent() {
     let mut streams = Streams::open(1, 0.0, &config(10));

@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// An endpoint at an address, with the connections that it has opened and accepted.
+/// An endpoint at an address, with its opened and accepted connections.
 pub struct Host {
     /// Address of the socket.
     pub address: SocketAddr,

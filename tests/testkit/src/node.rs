@@ -25,7 +25,7 @@ pub struct Node {
     pub job: Job,
     /// True if the node is switched off: it neither sends nor receives, like a machine without power.
     pub is_off: bool,
-    /// True if the node serves its present connections, and none opened after these have ended.
+    /// True if the node serves its present connections only, and ignores connections opened after these have ended.
     pub is_single: bool,
     /// Ends of the connections, in order: an error or none.
     pub ended: Vec<Option<ConnectionError>>,
@@ -53,7 +53,7 @@ pub struct Node {
     peer: Pattern,
     applications: BTreeMap<Handle, Application>,
     last_stats: Stats,
-    /// True if the connections of a single node have ended.
+    /// True once the connections of a node with [`is_single`](Self::is_single) have ended.
     is_over: bool,
     buffer: Buffer,
 }
@@ -137,7 +137,7 @@ impl Node {
         if self.is_over { self.last_stats } else { self.connection().map_or(self.last_stats, Connection::stats) }
     }
 
-    /// True if the connections of a single node have ended.
+    /// True if the connections of a node with [`is_single`](Self::is_single) have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -149,7 +149,8 @@ impl Node {
         !self.is_over && self.host.connections.is_empty()
     }
 
-    /// True if a connection was established after the connections of a single node had ended; it is not served.
+    /// True if a connection was established after those of a node with [`is_single`](Self::is_single) had ended; it is
+    /// not served.
     pub fn has_established_more(&mut self) -> bool {
         let unserved = self.host.connections.values_mut().filter(|_| self.is_over);
         unserved.flat_map(|it| std::iter::from_fn(|| it.poll_event())).any(|event| event == Event::Connected)

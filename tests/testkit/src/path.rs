@@ -21,7 +21,7 @@ pub trait Path {
     /// Time of the next arrival, or of another change on the path.
     fn next_time(&self) -> Option<Time>;
 
-    /// Time at which the interface of the node at this address accepts its next datagram; a past time means at once.
+    /// Time at which the interface of the node at this address accepts its next datagram; a past time means now.
     fn ready_at(&self, from: SocketAddr) -> Time;
 
     /// Occupies the interface of the node at this address with the transmission of `bytes` bytes.
@@ -131,7 +131,7 @@ impl Links {
         self.server.move_to(outside);
     }
 
-    /// Keeps former addresses of both nodes valid: datagrams to them arrive again.
+    /// Makes former addresses of both nodes valid again: datagrams to them arrive.
     pub fn keep_former(&mut self) {
         self.client.former.clear();
         self.server.former.clear();

@@ -19,7 +19,7 @@ pub struct StreamState {
     pub stays_open: bool,
     /// Bytes accepted by the stream.
     pub written: u64,
-    /// Time at which the peer had proven to have all data.
+    /// Time at which the peer had proven the receipt of all data.
     pub delivered_at: Option<Time>,
     /// Code with which the peer has stopped the stream.
     pub stopped: Option<u32>,
@@ -33,7 +33,7 @@ pub struct StreamState {
     pub reset: Option<u32>,
     /// Offset of the first byte read that differs from the peer's pattern.
     pub corrupt_at: Option<u64>,
-    /// True if nothing more is read, because the peer was asked to stop.
+    /// True if nothing more is read, because this end requested the peer to stop.
     pub has_stopped_peer: bool,
     writes: bool,
     /// True while [`StreamEvent::Writable`] is awaited, after a write was refused.
@@ -52,7 +52,7 @@ pub struct StreamApplications {
     pub streams: BTreeMap<StreamId, StreamState>,
     /// Bytes that an accepted bidirectional stream writes.
     pub answer_bytes: u64,
-    /// True to read accepted streams at once.
+    /// True to read accepted streams immediately.
     pub reads: bool,
     buffer: Vec<u8>,
 }
@@ -109,14 +109,14 @@ impl StreamApplications {
         self.streams.get(&id)
     }
 
-    /// Resets the sending half of a stream at once, with this code. It counts as done.
+    /// Immediately resets the sending half of a stream with this code. The half counts as done.
     pub fn reset(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
         let Some(state) = self.streams.get_mut(&id) else { return };
         connection.streams().reset(now, id, error);
         state.writes = false;
     }
 
-    /// Asks the peer to stop its half of a stream, with this code. It counts as done.
+    /// Requests the peer to stop its half of a stream with this code. The half counts as done.
     pub fn stop_sending(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
         let Some(state) = self.streams.get_mut(&id) else { return };
         connection.streams().stop_sending(now, id, error);
@@ -135,7 +135,7 @@ impl StreamApplications {
 
     /// Handles events, accepts streams, writes and reads.
     pub fn work(&mut self, now: Time, connection: &mut Connection) {
-        // Accepted first, because the peer may already have stopped a new stream.
+        // Accept first, because the peer may already have stopped a new stream.
         while let Some(id) = connection.streams().accept() {
             self.add(id, self.answer_bytes);
         }

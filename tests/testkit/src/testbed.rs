@@ -125,7 +125,7 @@ impl<P: Path> Testbed<P> {
     }
 
     /// Runs until both nodes have read one stream to its end, and checks it.
-    ///
+    /// Runs until each node has read one stream to its end, and checks the bytes.
     /// # Errors
     /// Fails if they have not by `limit`, or a byte was wrong.
     pub fn finish(&mut self, limit: Time) -> Result<()> {
@@ -240,7 +240,8 @@ impl Testbed<DelayLine> {
 }
 
 impl Testbed<Links> {
-    /// Makes a client connected to a server over emulated links, with the jobs of their applications. Each serves one connection.
+    /// Makes a client connected to a server over emulated links, with the jobs of their applications. Each node serves
+    /// one connection.
     ///
     /// # Errors
     /// Fails if a configuration is invalid.

@@ -12,7 +12,7 @@ use dfcp_testkit::{
 use dfcp_time::Time;
 use dfcp_wire::Flags;
 
-/// Unencrypted ends, 5 ms apart, that send each other this many bytes.
+/// Unencrypted ends, 5 ms apart, each of which sends this many bytes.
 fn testbed(seed: u64, bytes: u64) -> Testbed<DelayLine> {
     // The delay line has no rate limit.
     let config = || Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: 100_000_000 });

@@ -136,13 +136,13 @@ fn with_streams(filled: u32) -> Result<(Scene, u32)> {
     Ok((scene, filled))
 }
 
-/// A block of one byte.
+/// Delivers a block of one byte.
 fn byte(scene: &mut Scene, stream: StreamId, block_id: u32, end_of_stream: bool) -> Result<()> {
     let block = BlockInfo { k: 1, length_bytes: 1, end_of_stream };
     scene.say(&Segment::Data(Data { stream, block_id, esi: 0, block, fragment: Fragment::WHOLE }), &[7])
 }
 
-/// Counts the cost of one-byte blocks on one stream, each read at once.
+/// Counts blocks of one byte on one stream, each read immediately.
 fn bytes_of_one(scene: &mut Scene, count: u64) -> Result<()> {
     let stream = theirs(StreamKind::OneWay, 0)?;
     counted(|| {

@@ -45,7 +45,7 @@ impl Listen for Server {
 
     async fn accept(&self) -> anyhow::Result<TcpStream> {
         let (stream, _) = self.0.accept().await.context("cannot accept over TCP")?;
-        // Small messages are answered at once; bulk data is unaffected here.
+        // Small messages leave immediately; bulk data is not affected here.
         stream.set_nodelay(true)?;
         Ok(stream)
     }

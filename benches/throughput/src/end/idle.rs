@@ -14,8 +14,8 @@ use crate::limits::{OPENING_MAX, SETTLE};
 use crate::meter::resident_bytes;
 use crate::protocol::{Memory, Order, Report};
 
-/// Server's end: one connection before the first measurement of memory, then `connections` more. Each has echoed a
-/// byte. Measures on order, and keeps all connections open.
+/// Server's end: opens one connection that does not count, then `connections` more, each of which has echoed a byte.
+/// Measures on request, and keeps them open.
 pub(super) async fn hold<L: Listen>(
     listener: L,
     connections: usize,

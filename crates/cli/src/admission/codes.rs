@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use crate::limits::PAIRING_CODE_AGE_MAX;
 use crate::pairing::{Code, GuessTally, OneTimeCode, PairingError, Refusal, pair_as_receiver};
 
-/// Event about the codes that the user must see.
+/// Event of the one-time codes that must be shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// A new code is valid; `before` says why it replaces the last one.
+    /// A new code is valid; `before` is the reason why it replaces the previous one.
     Code {
         /// Valid code, to be given to one person.
         code: Code,
@@ -22,10 +22,10 @@ pub enum News {
     Closed,
 }
 
-/// Makes codes, reports them through `tell`, and pairs callers that know them.
+/// Creates one-time codes, reports them through `tell`, and pairs with peers that know the current code.
 pub struct CodeDesk<F: Fn(News) + Send + Sync> {
     state: Mutex<State>,
-    /// Wrong guesses over all codes.
+    /// Wrong guesses over all codes so far.
     tally: Arc<GuessTally>,
     tell: F,
     once: bool,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
-    /// Makes the first code. With `once`, no code follows a used one.
+    /// Creates the first code. With `once`, a used code is not replaced.
     ///
     /// # Errors
     /// Fails if the system has no random numbers.
@@ -49,16 +49,16 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         Ok(Self { state: Mutex::new(State { code, closed: false }), tally, tell, once })
     }
 
-    /// True if no further peer can pair.
+    /// Returns true if no further peer can pair.
     pub fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Pairs with a caller over the encrypted connection with this handshake hash; the caller may have paired before (\[once-6\]).
-    /// Cancel-safe.
+    /// Pairs with a peer over the encrypted connection with this handshake hash. `has_paired` is true if the peer's key
+    /// has paired before (\[once-6\]). Cancel-safe.
     ///
     /// # Errors
-    /// Fails if the two are not paired.
+    /// Fails if the peer does not know the code, or the connection breaks.
     pub async fn pair<T: Transport>(
         &self,
         stream: &mut T,
@@ -72,7 +72,8 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         outcome
     }
 
-    /// Replaces `tried` if it is the current code and is void; too many wrong guesses over all codes end the replacing.
+    /// Replaces `tried` by a new code if it is the current code and is void. After too many wrong guesses over all
+    /// codes, closes the desk instead.
     fn replace(&self, tried: &Arc<OneTimeCode>) -> Result<(), PairingError> {
         let mut state = self.state();
         if state.closed {
@@ -97,7 +98,7 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +109,7 @@ impl<F: Fn(News) + Send + Sync> std::fmt::Debug for CodeDesk<F> {
     }
 }
 
-/// Pairing run in progress. Dropped before its end, it may have voided the code, which must then be replaced.
+/// Pairing run in progress. A run that is dropped before its end may have voided the code; dropping then replaces it.
 struct Run<'a, F: Fn(News) + Send + Sync> {
     desk: &'a CodeDesk<F>,
     code: &'a Arc<OneTimeCode>,

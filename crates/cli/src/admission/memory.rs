@@ -14,7 +14,7 @@ use crate::identity::{Added, AuthorizedList, IdentityError};
 use crate::limits::{ANSWER_MAX, PAIRED_KEYS_MAX};
 use crate::output;
 
-/// Rule for writing the key of a peer that has paired into the list of authorized keys.
+/// Rule for adding the key of a paired peer to the list of authorized keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remember {
     /// Add the key without asking (`--remember`).
@@ -30,19 +30,19 @@ pub enum Remember {
 pub struct Memory {
     list: Arc<AuthorizedList>,
     remember: Remember,
-    /// Latest question to the user, open or answered.
+    /// Task of the latest question to the user, open or answered.
     question: Mutex<Option<JoinHandle<()>>>,
-    /// Keys whose question stayed unanswered.
+    /// Fingerprints of keys for which the user did not answer.
     unanswered: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Memory {
-    /// Remembers peers in `list`, by the rule `remember`.
+    /// Creates the memory over `list`, with the rule `remember`.
     pub fn new(list: Arc<AuthorizedList>, remember: Remember) -> Self {
         Self { list, remember, question: Mutex::new(None), unanswered: Arc::default() }
     }
 
-    /// Handles the key of a newly paired peer at `address`, without delaying its session.
+    /// Applies the rule to the key of a newly paired peer at `address`, without delaying its session.
     pub fn paired(&self, key: PublicKey, address: &str) {
         if self.remember == Remember::Never || self.list.permits(&key) {
             return;
@@ -104,7 +104,7 @@ impl Memory {
     }
 }
 
-/// Prints the key to add by hand, for a user that cannot be asked.
+/// Prints the key, so that a user who cannot be asked can add it by hand.
 fn tell_how(key: &PublicKey, address: &str) {
     output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
 }

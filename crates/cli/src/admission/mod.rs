@@ -1,17 +1,18 @@
 //! Access control of a listener: `receive`, `send --listen` and `perf server` admit by the same rules.
 //!
-//! [`Ways`] are the rules that the command line and the configuration directory set, fixed before anything listens; an [`Admission`]
-//! applies them to each connection before it can touch the disk. An encrypted connection admits a peer
+//! [`Ways`] holds the rules from the command line and the configuration directory, fixed before the listener starts. An
+//! [`Admission`] applies the rules to each connection before the connection can touch the disk. An encrypted connection
+//! admits a peer
 //!
 //! - that has the pre-shared key, as the handshake proves;
 //! - whose static key is authorized, as the handshake proves;
-//! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
+//! - that pairs by a one-time code, whether or not its key is authorized: the code also proves to the *peer* that this
 //!   listener is the right one;
-//! - whose key has paired before, to resume the transfer that it began then ([`pairs`]);
+//! - whose key has paired before, to resume the transfer that it began after pairing ([`pairs`]);
 //! - with any key, under `--allow-any`.
 //!
-//! Without codes and `--allow-any`, the handshake itself refuses other keys ([`Ways::peer_key`]). A caller asks for pairing in its first
-//! bytes (`spec/file-transfer.md` §1).
+//! Without codes and `--allow-any`, the handshake itself refuses other keys ([`Ways::peer_key`]). A peer requests
+//! pairing in its first bytes (`spec/file-transfer.md` §1).
 
 pub mod codes;
 pub mod memory;
@@ -61,14 +62,15 @@ pub struct Ways {
     pub any: bool,
     /// Admit a peer that gives the one-time code.
     pub codes: bool,
-    /// Rule for authorizing a peer that has paired by code.
+    /// Rule for adding the key of a peer that has paired by code to `authorized`.
     pub remember: Remember,
-    /// Peers that may resume what they began after pairing by code; `None` if nothing can be resumed.
+    /// Transfers that peers may resume after pairing by code; `None` if no transfer can be resumed.
     pub pairs: Option<Arc<Pairs>>,
 }
 
 impl Ways {
-    /// Builds the rules from the arguments; `None` if connections are plaintext. With `on_terminal`, one-time codes are the default.
+    /// Builds the rules from the arguments; `None` if connections are plaintext. With a terminal (`on_terminal`),
+    /// one-time codes are the default.
     ///
     /// # Errors
     /// Fails if a file cannot be used, or if no peer could be admitted.
@@ -97,7 +99,8 @@ impl Ways {
         };
         let own = load_or_create(&directory)?.key;
         let reset_key = match load_or_create_reset_key(&directory) {
-            // An unwritable directory may still hold this user's key, and a listener needs nothing else from it.
+            // Go on if the directory is unwritable: it may still hold this user's key, and a listener needs nothing
+            // else from it.
             Err(error @ IdentityError::Io { .. }) => {
                 output::note(&format!("after a restart, senders and receivers notice it only by silence: {error}"));
                 None
@@ -116,13 +119,13 @@ impl Ways {
         }))
     }
 
-    /// True if standard error, which codes are printed on, is a terminal.
+    /// Returns true if standard error is a terminal; codes are printed there.
     #[must_use]
     pub fn on_terminal() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Keys that the handshake accepts.
+    /// Returns the rule for keys that the handshake accepts.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         if self.codes || self.any {
@@ -213,8 +216,8 @@ impl Admission {
         Ok(Self { ways, desk, memory, service, json })
     }
 
-    /// True if wrong guesses have used up all codes and there is no other way in. A listener with a list of keys and
-    /// no codes never closes: an empty or unusable list can be repaired while the listener runs.
+    /// Returns true if wrong guesses have used up all codes and no other kind of admission remains. A listener with a
+    /// list of keys and no codes never closes: an empty or unusable list can be repaired while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let is_paired = self.ways.pairs.as_ref().is_some_and(|pairs| !pairs.is_empty());
@@ -222,8 +225,8 @@ impl Admission {
         !others && self.desk.as_ref().is_some_and(CodeDesk::is_closed)
     }
 
-    /// Decides about one connection, notifies a rejected peer, and reports the decision. Calls `speaks` at the peer's first bytes.
-    /// Cancel-safe: a dropped call admits nobody.
+    /// Decides about one connection, notifies a rejected peer, and reports the decision. Calls `speaks` when the peer's
+    /// first bytes arrive. Cancel-safe: a dropped call admits no peer.
     ///
     /// # Errors
     /// Fails if the peer is not admitted.
@@ -262,14 +265,15 @@ impl Admission {
         decided
     }
 
-    /// Ends the session of a peer admitted for reason `by`: an unanswered question about its key is asked again.
+    /// Called after the session of a peer admitted for reason `by`. Repeats a question about the peer's key that the
+    /// user did not answer.
     pub fn ended(&self, key: Option<PublicKey>, by: Option<By>, peer: &str) {
         if let (Some(key), Some(By::Code | By::Pair)) = (key, by) {
             self.memory.ended(key, peer);
         }
     }
 
-    /// Waits for open questions about peers, for their time limit at most.
+    /// Waits until the user has answered open questions about peers, or until the questions' time limit.
     pub async fn settle(&self) {
         self.memory.settle().await;
     }
@@ -301,7 +305,8 @@ impl Admission {
         Err(NotAdmitted::Unknown(key))
     }
 
-    /// Pairs a caller. Every handshake pattern is safe here: pairing is bound to the handshake hash, which is unique to the connection.
+    /// Pairs with the peer. Every handshake pattern is safe here: pairing is bound to the handshake hash, which is
+    /// unique to the connection.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
             Some(desk) => {
@@ -352,7 +357,7 @@ fn announce(news: &News, command: &str, json: bool) {
     output::always(&format!("    {command}\n"));
 }
 
-/// Phrase for the user about the code that ended.
+/// Returns the phrase that tells the user why the previous code ended.
 const fn fate(why: Refusal) -> &'static str {
     match why {
         Refusal::Used => "was used",

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub struct Opening<T> {
     first: [u8; PREAMBLE_BYTES],
-    /// Number of bytes in `first` that are filled; the field below counts those already returned to readers.
+    /// Number of filled bytes in `first`; `given` counts the bytes that were already returned to readers.
     filled: usize,
     given: usize,
     transport: T,

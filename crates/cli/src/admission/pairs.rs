@@ -1,9 +1,9 @@
 //! Transfers begun after pairing by code: the paired key may resume them, and do nothing else.
 //!
-//! A code works once, and an interrupted transfer should not need a second code. So a listener remembers the paired key and the transfers
-//! it began until they are complete, for a day at most, or until `dfcp receive --forget`. A receiver keeps this list in a file and rereads
-//! it before every decision (`spec/pairing.md` \[pair-6\], \[pair-8\], \[pair-9\]): a restart keeps the list, and a deletion takes effect
-//! at once in a running receiver.
+//! A code works once, but an interrupted transfer should not need a second code. So a listener remembers the paired key
+//! and its transfers until they are complete, for a day at most, or until `dfcp receive --forget`. A receiver keeps
+//! this list in a file and rereads it before every decision (`spec/pairing.md` \[pair-6\], \[pair-8\], \[pair-9\]): a
+//! restart keeps the list, and a deletion takes effect immediately in a running receiver.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -20,7 +20,7 @@ use crate::identity::{ConfigDir, IdentityError, PairedTransfer, PairedTransfers}
 use crate::limits::{PAIRED_KEYS_MAX, PAIRED_TRANSFERS_MAX};
 use crate::output;
 
-/// The transfers of one listener.
+/// Resumable transfers of one listener.
 #[derive(Debug)]
 pub struct Pairs {
     place: Place,
@@ -48,7 +48,7 @@ impl Pairs {
         Ok(Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() }))
     }
 
-    /// Creates a sender's list. Every caller gets the same files, so no names are recorded.
+    /// Creates a sender's list. Every receiver gets the same files, so no names are recorded.
     #[must_use]
     pub fn of_sender() -> Arc<Self> {
         let place = Place::Memory(Mutex::default());
@@ -63,7 +63,7 @@ impl Pairs {
             keys.insert(key.clone());
         }
         drop(keys);
-        // The file stores whole seconds, and entries are looked up by that time.
+        // The file stores this time in whole seconds.
         let now = SystemTime::now();
         let output = match &self.place {
             Place::File { output, .. } => output.clone(),
@@ -77,13 +77,13 @@ impl Pairs {
         }
     }
 
-    /// True if this key has paired with this listener before, whatever became of the transfer.
+    /// Returns true if this key has paired with this listener before, even if its transfer is complete or forgotten.
     #[must_use]
     pub fn has_paired(&self, key: &PublicKey) -> bool {
         self.keys().contains(&key.fingerprint().to_string()) || self.permits(key)
     }
 
-    /// True if this key began an incomplete transfer after pairing by code.
+    /// Returns true if this key began a transfer after pairing by code, and the transfer is incomplete.
     #[must_use]
     pub fn permits(&self, key: &PublicKey) -> bool {
         match &self.place {
@@ -92,13 +92,13 @@ impl Pairs {
         }
     }
 
-    /// True if no peer can resume a transfer.
+    /// Returns true if no peer can resume a transfer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// File names that a peer admitted for reason `by` may store.
+    /// Returns the file names that a peer admitted for reason `by` may store.
     #[must_use]
     pub fn scope(self: &Arc<Self>, key: Option<PublicKey>, by: Option<By>) -> Arc<Scope> {
         Arc::new(match (key, by) {
@@ -143,7 +143,7 @@ impl Pairs {
         all
     }
 
-    /// Entries of this listener.
+    /// Returns the valid entries of this listener.
     fn all(&self) -> Vec<PairedTransfer> {
         let now = SystemTime::now();
         let mut all = match &self.place {
@@ -175,7 +175,7 @@ impl Pairs {
         }
     }
 
-    /// Reports an error of the file once. An unusable file admits nobody.
+    /// Unwraps `result`. An error of the file yields `None` and is reported once: an unusable file admits nobody.
     fn told<T>(&self, result: Result<T, IdentityError>) -> Option<T> {
         let mut trouble = lock(&self.trouble);
         match result {
@@ -203,7 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Identity of the directory at `output`; a later directory of the same name has another identity.
+/// Returns the identity of the directory at `output`; a later directory of the same name has another identity.
 fn which(output: &Path) -> io::Result<Hashed> {
     let real = output.canonicalize()?;
     let which = which_inode(&real.metadata()?);
@@ -254,7 +254,7 @@ mod tests {
         RelativeName::parse(text.as_bytes()).unwrap()
     }
 
-    /// Session by a code of key 1 into `one`: begins `photos` and `film`, then breaks.
+    /// Simulates a session of key 1, paired by code, into directory `one`: it begins `photos` and `film`, then breaks.
     fn broken(site: &Site) {
         let pairs = site.pairs("one");
         pairs.paired(&key(1), "it");
@@ -283,7 +283,7 @@ mod tests {
             let refused = scope.admit(name(other)).unwrap_err();
             assert!(refused.sentence.contains("new code"), "{other}: {refused}");
         }
-        // The names of the first session stay the only ones.
+        // Resuming has added no names.
         assert_eq!(pairs.names(&key(1)).len(), 2);
     }
 

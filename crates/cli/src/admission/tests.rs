@@ -16,7 +16,7 @@ use crate::pairing::{Code, pair_as_sender};
 
 pub(crate) const HASH: [u8; 32] = [9; 32];
 
-/// A stream in memory with a seal.
+/// In-memory stream that poses as an encrypted connection.
 #[derive(Debug)]
 pub(crate) struct Sealed(pub(crate) DuplexStream, pub(crate) Seal);
 
@@ -215,7 +215,7 @@ async fn three_wrong_guesses_void_a_code_and_too_many_end_it() {
 #[tokio::test(start_paused = true)]
 async fn wrong_guesses_count_over_codes_which_were_used_or_have_expired() {
     let (admission, told) = admission(Ways { codes: true, authorized: Arc::default(), ..ways() });
-    // One guess fewer than the limit, so no code becomes void.
+    // Each code gets one wrong guess fewer than its limit, so it does not become void.
     for wrong in 1..=PAIRING_WRONG_MAX {
         assert!(!admission.is_closed(), "after {} wrong guesses", wrong - 1);
         let (code, _) = codes(&told).last().unwrap().clone();

@@ -9,7 +9,7 @@ use super::peers::only_of_listeners;
 use super::{FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
 
 impl SendArgs {
-    /// Checks the arguments; without `--listen`, takes the peer from the end of the files.
+    /// Checks the arguments. Without `--listen`, moves the receiver from the end of `files` into `to`.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let listens = self.listen.is_some();
         self.peers.check(listens)?;
@@ -58,7 +58,7 @@ impl SendArgs {
     }
 }
 
-/// Hint shown where files or the receiver are missing.
+/// Hint for a command line without files or without a receiver.
 const WHERE_TO: &str =
     "give the files, and behind them the receiver as HOST or HOST:PORT, or --listen for the receiver to call";
 
@@ -80,7 +80,7 @@ fn receiver(last: &Path) -> Result<String, String> {
 }
 
 impl SendArgs {
-    /// Reason why a lost connection cannot be resumed, if any.
+    /// Returns the reason why a lost connection cannot be resumed, if any.
     #[must_use]
     pub fn why_not_again(&self) -> Option<&'static str> {
         if self.files.iter().any(|file| file.as_os_str() == STANDARD_STREAM) {
@@ -93,11 +93,12 @@ impl SendArgs {
     }
 }
 
-/// Without keys, a different host could answer the second call.
+/// Reason against resuming a plaintext connection: without keys, a different host could answer the second connection
+/// attempt.
 const UNKNOWN_PEER: &str = "without encryption a peer is not known again after a lost connection";
 
 impl ReceiveArgs {
-    /// Reason why a lost connection cannot be resumed, if any.
+    /// Returns the reason why a lost connection cannot be resumed, if any.
     #[must_use]
     pub fn why_not_again(&self) -> Option<&'static str> {
         if self.output.as_os_str() == STANDARD_STREAM {
@@ -108,7 +109,7 @@ impl ReceiveArgs {
         self.path.insecure_flag().map(|_| UNKNOWN_PEER)
     }
 
-    /// Checks the arguments; the receiver listens unless another mode is requested.
+    /// Checks the arguments. The receiver listens unless another mode is requested.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let calls = self.from.is_some();
         if !calls && !self.partials && !self.forget && self.listen.is_none() {

@@ -103,7 +103,7 @@ pub struct LinkArgs {
     pub rebind: Vec<Duration>,
 }
 
-/// Emulated path.
+/// Links and timed events of an emulated path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
     /// Links from client to server, and back.
@@ -124,7 +124,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// Membership of up and down, in this order.
+    /// Returns true for each included direction: up, then down.
     fn each(self) -> [bool; 2] {
         [self != Self::Down, self != Self::Up]
     }
@@ -163,7 +163,8 @@ impl LinkArgs {
         Ok(Path { links, schedule: self.schedule(traces)? })
     }
 
-    /// Initial rates of the two directions. As in a plan, a direction without a rate has the mean of the other's trace.
+    /// Returns the initial rates of the up and down directions, bits/s. A direction without its own rate gets the mean
+    /// rate of the other direction's trace, as in plans of `dfcp lab`.
     fn rates(&self, traces: &[Option<DeliveryTrace>; 2]) -> [Option<u64>; 2] {
         let said = [self.up_rate.or(self.rate), self.rate];
         let first = traces.each_ref().map(|trace| trace.as_ref().map(|trace| trace.rate_bps(TRACE_BIN_DEFAULT, 0)));
@@ -188,7 +189,7 @@ impl LinkArgs {
         }))
     }
 
-    /// Link without impairments, at this rate.
+    /// Returns a link without impairments, at this rate.
     fn plain(&self, rate_bps: Option<u64>) -> LinkConfig {
         let link = LinkConfig::default()
             .with_delay(self.delay)
@@ -214,7 +215,7 @@ impl LinkArgs {
         link.policed(self.policer_rate, packets).context("--policer-packets needs --rate or --policer-rate")
     }
 
-    /// Bottleneck rates of both directions, for display.
+    /// Describes the bottleneck rates of both directions, for display.
     fn describe_rates(&self) -> Option<String> {
         let traced = |file: &Option<PathBuf>| file.as_ref().map(|file| format!("the rates of {}", file.display()));
         let rate = |rate: Option<u64>| rate.map(|bps| units::human_rate(bps as f64));
@@ -498,7 +499,7 @@ mod tests {
     fn a_trace_is_the_rate_of_its_way_and_its_mean_that_of_the_other() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("trace");
-        // The trace has 2 packets in the first 20 ms of 60, and 4 in all: 800 kbit/s.
+        // The trace lasts 60 ms: 2 packets in its first 20 ms (1.2 Mbit/s), and 4 packets in total (800 kbit/s).
         std::fs::write(&file, "1\n2\n30\n60\n").unwrap();
         let path = |line: &str| parse(&line.replace("FILE", &file.display().to_string())).unwrap().path();
         let rates = |line: &str| path(line).unwrap().links.map(|link| link.rate_bps);

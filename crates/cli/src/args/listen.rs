@@ -15,7 +15,7 @@ pub enum ListenArg {
     At(String),
 }
 
-/// Parser of listening addresses, with `port` as the default.
+/// Returns a parser of listening addresses, with `port` as the default.
 pub fn listen_at(port: u16) -> impl Fn(&str) -> Result<ListenArg, String> + Clone + Send + Sync + 'static {
     move |text| ListenArg::parse(text, Some(port))
 }
@@ -58,7 +58,8 @@ impl fmt::Display for ListenArg {
 }
 
 impl ListenArg {
-    /// Addresses to try in order. A port alone means a dual-stack socket first, if the carrier has one.
+    /// Returns the addresses to try, in order. For a port alone, the first is the IPv6 wildcard of a dual-stack socket,
+    /// if `both_versions` is true.
     ///
     /// # Errors
     /// Fails if the host name has no address, or the interface does not exist.

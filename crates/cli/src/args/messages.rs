@@ -21,7 +21,7 @@ pub struct MessageArgs {
 }
 
 impl MessageArgs {
-    /// Value of the messages as the options state it; `None` without a deadline.
+    /// Returns deadline and target of the messages; `None` without a deadline.
     pub fn worth(&self) -> Option<Worth> {
         self.deadline.map(|within| Worth { within, target_ppm: self.target })
     }

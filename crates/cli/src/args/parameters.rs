@@ -36,7 +36,7 @@ struct TokenBucket {
 }
 
 impl ParameterArgs {
-    /// Validated parameters.
+    /// Returns the parameters after validation.
     ///
     /// # Errors
     /// Fails if the token bucket is incomplete and would limit nothing.
@@ -58,17 +58,17 @@ impl Parameters {
         self.0.get(&parameter).copied()
     }
 
-    /// True if this side sends uncoded blocks.
+    /// Returns true if this side sends uncoded blocks.
     pub fn is_coding_off(&self) -> bool {
         self.get(Parameter::Coding) == Some(0)
     }
 
-    /// True if received blocks are left undecoded.
+    /// Returns true if received blocks are left undecoded.
     pub fn is_decoding_off(&self) -> bool {
         self.get(Parameter::Decoding) == Some(0)
     }
 
-    /// True if a token bucket limits the rate.
+    /// Returns true if a token bucket limits the rate.
     pub fn has_bucket(&self) -> bool {
         self.bucket().is_some()
     }
@@ -82,8 +82,8 @@ impl Parameters {
         })
     }
 
-    /// Sets the parameters in a configuration, with decoding left on: the request of a measurement must be decoded before its data can stay
-    /// undecoded ([`Transport::stop_decoding`](dfcp_files::transport::Transport::stop_decoding)).
+    /// Sets the parameters in a configuration, except `Decoding`: the request of a measurement must be decoded before
+    /// its data can stay undecoded ([`Transport::stop_decoding`](dfcp_files::transport::Transport::stop_decoding)).
     ///
     /// # Errors
     /// Fails if the configuration refuses a value.
@@ -94,13 +94,13 @@ impl Parameters {
             .try_for_each(|(&parameter, &value)| config.set(parameter, value))
     }
 
-    /// Parameters for display: `Inctokens 52428, Maxtokens 104856`; `None` without any.
+    /// Describes the parameters for display, as in `Inctokens 52428, Maxtokens 104856`; `None` if none is set.
     pub fn describe(&self) -> Option<String> {
         let all: Vec<_> = self.0.iter().map(|(parameter, value)| format!("{} {value}", parameter.name())).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Effect of the token bucket on the rate, for display; `None` without one.
+    /// Describes the rate limit of the token bucket, for display; `None` without a bucket.
     pub fn describe_bucket(&self) -> Option<String> {
         let TokenBucket { maxtokens, inctokens, inttokens } = self.bucket()?;
         let rate_bps = 8.0 * inctokens.min(maxtokens) as f64 / (TICK_S * inttokens as f64);
@@ -110,13 +110,13 @@ impl Parameters {
         ))
     }
 
-    /// Parameters as JSON: `{"Inctokens": 52428}`.
+    /// Returns the parameters as JSON: `{"Inctokens": 52428}`.
     pub fn to_json(&self) -> serde_json::Value {
         self.0.iter().map(|(parameter, &value)| (parameter.name(), value)).collect()
     }
 }
 
-/// Parses `NAME=VALUE`, with the checks of a classic connection.
+/// Parses `NAME=VALUE`, and validates the value as a classic connection would.
 fn parameter(text: &str) -> Result<(Parameter, u64), String> {
     let expected = || "expected NAME=VALUE with a whole number, such as redundancy=70000".to_owned();
     let (name, value) = text.split_once('=').ok_or_else(expected)?;

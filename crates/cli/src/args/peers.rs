@@ -50,7 +50,7 @@ pub struct PeerArgs {
 }
 
 impl PeerArgs {
-    /// Options of the calling side.
+    /// Returns the options of the calling side.
     #[must_use]
     pub fn host(&self) -> HostArgs {
         HostArgs {
@@ -61,7 +61,7 @@ impl PeerArgs {
         }
     }
 
-    /// Options of the listening side.
+    /// Returns the options of the listening side.
     #[must_use]
     pub fn admission(&self) -> AdmissionArgs {
         AdmissionArgs {
@@ -74,13 +74,13 @@ impl PeerArgs {
         }
     }
 
-    /// True if the code comes from standard input.
+    /// Returns true if the code comes from standard input.
     #[must_use]
     pub fn reads_code(&self) -> bool {
         matches!(self.code, Some(Some(CodeArg::Input)))
     }
 
-    /// Refuses options that do not apply to the role: listener if `listens`, else caller.
+    /// Refuses options that do not fit the role: listener if `listens` is true, otherwise caller.
     pub(super) fn check(&self, listens: bool) -> Result<(), String> {
         let of_callers = [("--host-key", self.host_key.is_some()), ("--accept-new-key", self.accept_new_key)];
         let of_listeners = [
@@ -120,7 +120,7 @@ impl PeerArgs {
     }
 }
 
-/// Refuses the listener's `flags` that were given to a caller.
+/// Refuses the first listener flag that was given on a calling side.
 pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), String> {
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!("{flag} is for a side that listens, and this one calls: leave it out")),
@@ -129,6 +129,6 @@ pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), St
 }
 
 fn code(text: &str) -> Result<CodeArg, String> {
-    // A file name after the listener's `--code` was parsed as the code.
+    // Likely mistake: a file name after the listener's `--code` is parsed as the code.
     trust::code(text).map_err(|why| format!("{why}; a side that listens makes it itself: there, put --code last"))
 }

@@ -84,12 +84,13 @@ fn check_name(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Parser of names and addresses, with `port` as the default. The result always has a port, and brackets around an IPv6 address.
+/// Returns a parser of names and addresses, with `port` as the default. The parsed text always has a port, and brackets
+/// around an IPv6 address.
 pub fn host_or(port: u16) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |text| to_call(text, Some(port))
 }
 
-/// Parses a callable host name or address that must state its port.
+/// Parses a host name or address to connect to, which must state its port.
 ///
 /// # Errors
 /// Fails for any other text.

@@ -1,4 +1,4 @@
-//! `--rate`.
+//! Sending rate on the command line: `--rate`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -18,7 +18,7 @@ pub struct RetryArgs {
 }
 
 impl RetryArgs {
-    /// Time limit for reconnecting; zero unless this side `can` resume.
+    /// Returns the time limit for reconnecting; zero if this side cannot resume (`can` is false).
     #[must_use]
     pub fn limit(self, can: bool) -> Duration {
         if can { self.retry.unwrap_or(RETRY_DEFAULT) } else { Duration::ZERO }

@@ -35,11 +35,11 @@ pub struct AuditLog {
 
 struct State {
     out: Box<dyn Write + Send>,
-    /// The file ends in the middle of a line, as after a full disk.
+    /// True if the file ends in the middle of a line, for example because the disk was full.
     is_torn: bool,
-    /// Lines that went to standard error and that the file does not mention yet.
+    /// Number of lines that went to standard error and are not yet reported in the file.
     lost: u64,
-    /// The last write failed.
+    /// True if the last write failed.
     is_failing: bool,
     strangers: Strangers,
 }
@@ -61,7 +61,7 @@ impl Strangers {
         self.by_address.clear();
     }
 
-    /// Takes one line of the budget for this address; false if it is used up.
+    /// Takes one line of the budget for this address; returns false if the budget is used up.
     fn permit(&mut self, address: Option<AddressPrefix>) -> bool {
         if self.lines >= STRANGERS_LOGGED_MAX {
             return false;
@@ -100,24 +100,24 @@ impl AuditLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The next line can be written even after a panic under the lock.
+        // Poisoning is harmless: the next line can be written even after a panic under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs an event that must not happen unlogged; false if the line was not written.
+    /// Logs an event that must not happen unlogged; returns false if the line was not written.
     #[must_use]
     pub fn permits(&self, event: Value) -> bool {
         self.put(&mut self.lock(), &line(event))
     }
 
-    /// Logs a past event, on standard error if the file fails; returns whether the file has it.
+    /// Logs a past event, on standard error if the file fails. Returns true if the file has the line.
     pub fn record(&self, event: Value) -> bool {
         self.record_line(&mut self.lock(), event)
     }
 
-    /// Logs a rejected peer, as [`record`](Self::record): at most [`STRANGERS_LOGGED_MAX`] lines in each [`STRANGERS_LOGGED_SPAN`], at most
-    /// [`STRANGER_LOGGED_MAX`] of one address, then one line with the number of omitted ones. An attacker at one address therefore cannot
-    /// hide attempts from another address.
+    /// Logs a rejected peer, like [`record`](Self::record), within a budget: at most [`STRANGERS_LOGGED_MAX`] lines per
+    /// [`STRANGERS_LOGGED_SPAN`], and at most [`STRANGER_LOGGED_MAX`] of one address. One line then reports the number
+    /// of omitted lines. An attacker at one address therefore cannot hide attempts from another address.
     pub fn record_stranger(&self, event: Value, address: Option<AddressPrefix>) {
         let mut state = self.lock();
         if state.strangers.since.elapsed() >= STRANGERS_LOGGED_SPAN {
@@ -131,7 +131,7 @@ impl AuditLog {
         self.record_line(&mut state, event);
     }
 
-    /// True unless the last write failed.
+    /// Returns true unless the last write failed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         !self.lock().is_failing
@@ -147,8 +147,8 @@ impl AuditLog {
         is_written
     }
 
-    /// Appends a line, preceded by the number of missing lines if there are any; returns whether it was written. Reports changes between
-    /// working and failing.
+    /// Appends a line, preceded by the number of missing lines if there are any. Returns true if the line was written.
+    /// Reports on standard error when writing starts to fail, and when it works again.
     fn put(&self, state: &mut State, line: &str) -> bool {
         match state.catch_up().and_then(|()| state.append(line)) {
             Ok(()) if state.is_failing => {
@@ -203,7 +203,7 @@ impl State {
         Ok(())
     }
 
-    /// Appends a whole line; a failed write is closed by a newline before the next one.
+    /// Appends a whole line. If the previous write failed halfway, a newline first ends the torn line.
     fn append(&mut self, line: &str) -> io::Result<()> {
         let text = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let mut rest = text.as_bytes();
@@ -223,7 +223,7 @@ impl State {
     }
 }
 
-/// Event with its time as one line; JSON escapes embedded newlines.
+/// Formats the event with its time as one line; JSON escapes embedded newlines.
 fn line(mut event: Value) -> String {
     event["time"] = utc::rfc3339(SystemTime::now()).into();
     event.to_string()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// Disk with room for a fixed number of bytes.
+/// Writer that fails like a full disk after a fixed number of bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -27,7 +27,7 @@ impl Disk {
         String::from_utf8(self.0.lock().unwrap().0.clone()).unwrap()
     }
 
-    /// Lines without their times; `None` for a truncated one.
+    /// Returns the written lines without their times; `None` for a truncated line.
     pub(crate) fn lines(&self) -> Vec<Option<Value>> {
         let parse = |line: &str| {
             let mut value: Value = serde_json::from_str(line).ok()?;

@@ -11,10 +11,10 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of a day number since 1 January 1970. Counting years from March puts a leap day at the end of its year; 400 years
-/// have 146 097 days.
+/// Computes year, month and day of a day number since 1 January 1970. Counting years from March puts a leap day at the
+/// end of its year; 400 years have 146 097 days.
 fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // from 1 March of the year 0
+    let days = days + 719_468; // days since 1 March of the year 0
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);

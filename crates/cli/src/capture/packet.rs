@@ -15,7 +15,7 @@ const EXPERIMENTS: [u8; 2] = [253, 254];
 pub(crate) struct IpPacket<'a> {
     /// Destination address.
     pub(crate) to: IpAddr,
-    /// Length on the wire from the IP header on.
+    /// Length on the wire, in bytes, from the IP header on.
     pub(crate) size_bytes: u32,
     /// UDP payload of the packet, if it is UDP.
     pub(crate) udp: Option<Udp<'a>>,
@@ -35,13 +35,13 @@ pub(crate) struct Udp<'a> {
 pub(crate) struct Carried {
     /// Range of the payload in the captured bytes.
     pub(crate) range: Range<usize>,
-    /// Length of the payload on the wire.
+    /// Length of the payload on the wire, in bytes.
     pub(crate) wire_bytes: usize,
     /// Offset of the UDP checksum that covers the payload.
     pub(crate) checksum_at: Option<usize>,
 }
 
-/// Link-layer header, by the numbers of <https://www.tcpdump.org/linktypes.html>.
+/// Type of the link-layer header, numbered as in <https://www.tcpdump.org/linktypes.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     /// Ethernet.
@@ -57,7 +57,7 @@ pub(crate) enum LinkType {
 }
 
 impl LinkType {
-    /// Link type of this number; `None` if it is not supported.
+    /// Returns the link type of this number; `None` if it is not supported.
     pub(crate) fn from_number(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Loopback),
@@ -69,7 +69,7 @@ impl LinkType {
         }
     }
 
-    /// Bytes behind the link-layer header, if they may be IP.
+    /// Returns the bytes after the link-layer header, if they may be IP.
     fn ip(self, bytes: &[u8]) -> Option<&[u8]> {
         match self {
             Self::RawIp => Some(bytes),
@@ -81,7 +81,7 @@ impl LinkType {
     }
 }
 
-/// Bytes behind the EtherType at `at`, after up to two VLAN tags.
+/// Returns the bytes after the EtherType at `at`, which up to two VLAN tags may precede.
 fn behind_type(bytes: &[u8], at: usize) -> Option<&[u8]> {
     (0..3).map(|tags| at + 4 * tags).find_map(|at| match be16(bytes, at) {
         Some(0x8100 | 0x88A8) => None,
@@ -95,11 +95,11 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*two))
 }
 
-/// IP packet in the captured part of a frame of `wire_bytes`; `None` if there is none.
+/// Returns the IP packet in the captured part of a frame of `wire_bytes`; `None` if there is no IP packet.
 pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<IpPacket<'_>> {
     let ip = link.ip(captured)?;
     let in_front = u32::try_from(captured.len() - ip.len()).ok()?;
-    // Length 0 is what Linux captures before the interface segments a packet: take the frame's length.
+    // Linux captures length 0 for a packet that the interface will segment later: use the frame's length.
     let wire_bytes = wire_bytes.saturating_sub(in_front);
     let sized = |length: u32| if length == 0 { wire_bytes } else { length.min(wire_bytes) };
     match ip.first()? >> 4 {
@@ -123,7 +123,8 @@ pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Opt
     }
 }
 
-/// Possible DFCP payload in the captured part of a frame of `wire_bytes`, whole or a first fragment; `None` if there is none.
+/// Returns the possible DFCP payload in the captured part of a frame of `wire_bytes`; `None` if there is none. The
+/// payload is a whole one or a first fragment.
 pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<Carried> {
     let size_bytes = ip_packet(link, captured, wire_bytes)?.size_bytes as usize;
     let ip = link.ip(captured)?;
@@ -135,7 +136,7 @@ pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Optio
     let payload_at = captured.len() - payload.len();
     let on_wire = size_bytes.checked_sub(ip.len() - payload.len())?;
     let (start, wire_bytes, checksum_at) = if protocol == UDP {
-        // Length 0 is what Linux captures before the interface segments a datagram.
+        // Linux captures length 0 for a datagram that the interface will segment later.
         let length =
             Some(usize::from(be16(payload, 4)?)).filter(|&length| length > 0).map_or(on_wire, |it| it.min(on_wire));
         (payload_at + UDP_HEADER_BYTES, length.checked_sub(UDP_HEADER_BYTES)?, Some(payload_at + 6))
@@ -148,7 +149,7 @@ pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Optio
     (start <= end).then_some(Carried { range: start..end, wire_bytes, checksum_at })
 }
 
-/// UDP or DFCP payload behind the IPv6 extension headers, with its protocol number.
+/// Returns the UDP or DFCP payload after the IPv6 extension headers, with its protocol number.
 fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let length = match kind {
@@ -166,7 +167,7 @@ fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 fn udp(bytes: &[u8]) -> Option<Udp<'_>> {
-    // Padding of the frame is not payload.
+    // Exclude the padding of the frame.
     let length = usize::from(be16(bytes, 4)?).clamp(8, bytes.len().max(8));
     Some(Udp { port: be16(bytes, 2)?, payload: bytes.get(8..length)? })
 }

@@ -6,7 +6,7 @@ use crate::estimate::trace::tests::simulated;
 /// Arrival time in ns, length, and captured bytes of a packet.
 type Seen = (u64, u32, usize);
 
-/// All packets, and true if the capture is whole.
+/// Returns all packets, and true if the capture is complete.
 fn all(bytes: &[u8]) -> Result<(Vec<Seen>, bool), CaptureError> {
     let mut packets = Vec::new();
     let is_whole = read(bytes, |captured| {
@@ -21,7 +21,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &length, body, &length].concat()
 }
 
-/// Section header, and a raw-IP interface with this resolution.
+/// Section header, and a raw-IP interface with this `if_tsresol`.
 fn head(resolution: u8) -> Vec<u8> {
     let section = [&0x1A2B_3C4D_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &[0xFF; 8]].concat();
     let interface = [&101_u32.to_le_bytes()[..], &[0; 4], &[9, 0, 1, 0, resolution, 0, 0, 0], &[0; 4]].concat();
@@ -107,7 +107,7 @@ fn damage_is_told_with_its_place_and_what_to_do() {
         assert!(told(nothing).starts_with("is no capture"), "{nothing:?}");
     }
     let head = head(9);
-    // The first packet claims 4 GB; the second has data longer than its block.
+    // The first capture has a block that claims 4 GB; the second has packet data longer than its block.
     let long = [&head[..], &6_u32.to_le_bytes(), &0xFFFF_FFF0_u32.to_le_bytes(), &[0; 64]].concat();
     assert!(told(&long).contains(&format!("at byte {}", head.len())), "{}", told(&long));
     let inner = [&head[..], &packet(0, 1, 2_000), &vec![0; 3 * CAPTURE_BLOCK_BYTES_MAX]].concat();

@@ -90,7 +90,7 @@ fn a_code_is_a_flag_where_one_listens_and_has_a_value_where_one_calls() {
     }
 }
 
-/// Parses and checks, as the program does.
+/// Parses and checks the arguments like the program.
 fn checked(arguments: &[&str]) -> Result<Cli, Error> {
     Cli::try_parse_from([&["dfcp"], arguments].concat()).and_then(Cli::checked)
 }

@@ -1,15 +1,15 @@
-//! Hosts to which a connection may be opened: `send`, `receive --from` and `perf client` trust by the same rules.
+//! Trust in hosts: `send`, `receive --from` and `perf client` verify the host that they connect to by the same rules.
 //!
-//! | what is given | which peer must answer | remembered |
+//! | given | host that is accepted | key is stored in `known_hosts` |
 //! |---|---|---|
-//! | `--psk-file` | one with the same secret | no |
-//! | the host is in `known_hosts` | one with that key | it is |
-//! | `--host-key` | one with the key that has this fingerprint | yes |
-//! | `--code` | the one that made the code; another key than a known one is refused before | yes |
-//! | `--accept-new-key` | any: the key that is shown first is accepted | yes |
-//! | nothing | the host whose key the user accepts on the terminal; without a terminal, or in the background, nobody | yes |
+//! | `--psk-file` | a host with the same secret | no |
+//! | the host is in `known_hosts` | a host with the stored key | already |
+//! | `--host-key` | a host with the key of this fingerprint | yes |
+//! | `--code` | the host that issued the code; a key other than the stored one is refused before pairing | yes |
+//! | `--accept-new-key` | any host; its first key is accepted | yes |
+//! | nothing | a host whose key the user accepts on the terminal; none without a terminal or in the background | yes |
 //!
-//! Until the host is confirmed ([`Contact::confirm`]), only the pairing is written to the connection.
+//! Until the host is confirmed ([`Contact::confirm`]), only pairing messages are written to the connection.
 
 pub mod prompt;
 pub mod terminal;
@@ -61,7 +61,7 @@ enum Expected {
     Unknown,
 }
 
-/// Step after [`Contact::confirm`].
+/// Next step after [`Contact::confirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Use this connection.
@@ -102,21 +102,21 @@ impl Contact {
         Ok(Some(Self { host, known_hosts, proof }))
     }
 
-    /// This side's static key, unless a pre-shared key is used.
+    /// Returns this side's static key, unless a pre-shared key is used.
     #[must_use]
     pub fn own_key(&self) -> Option<&StaticKey> {
         let Proof::Static { own, .. } = &self.proof else { return None };
         Some(own)
     }
 
-    /// Pre-shared key of both sides, if one is used.
+    /// Returns the pre-shared key of both sides, if one is used.
     #[must_use]
     pub fn pre_shared(&self) -> Option<&PreSharedKey> {
         let Proof::PreShared(key) = &self.proof else { return None };
         Some(key)
     }
 
-    /// Keys that the handshake accepts.
+    /// Returns the rule for keys that the handshake accepts.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         match &self.proof {
@@ -124,7 +124,7 @@ impl Contact {
             Proof::Static { expected, .. } => match expected {
                 Expected::Known(key) => PeerKey::Known(*key),
                 Expected::Named(fingerprint) => PeerKey::Fingerprint(*fingerprint),
-                // The decision is left to `confirm`.
+                // `confirm` decides later.
                 Expected::Paired(_) | Expected::Accepted | Expected::Unknown => PeerKey::Any,
             },
         }
@@ -164,7 +164,7 @@ impl Contact {
         }
     }
 
-    /// Contact to use after [`Next::CallAgain`]: the key is now in `known_hosts`.
+    /// Returns the contact to use after [`Next::CallAgain`]: the key is now in `known_hosts`.
     ///
     /// # Errors
     /// Fails if `known_hosts` cannot be used.
@@ -262,7 +262,7 @@ pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error
     }
 }
 
-/// Connection error at any depth of `error`.
+/// Finds the connection error at any depth of `error`.
 fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
         return Some(why);
@@ -276,7 +276,7 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     io.get_ref()?.downcast_ref()
 }
 
-/// One-time code from the command line, the terminal, or the next line of standard input.
+/// Reads the one-time code from the command line, the terminal, or the next line of standard input.
 async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
     if let CodeArg::Given(code) = code {
         return Ok(code.clone());

@@ -6,8 +6,8 @@ use dfcp_secure::Fingerprint;
 
 use crate::limits::{ANSWER_BYTES_MAX, ANSWERS_MAX};
 
-/// Asks whether `fingerprint` is the key of `host`, as `ssh` does: the answer is yes, no, or the expected fingerprint. End of input means
-/// no.
+/// Asks the user whether `fingerprint` is the key of `host`, as `ssh` does. Valid answers are yes, no, and the expected
+/// fingerprint. End of input means no.
 ///
 /// # Errors
 /// Passes on errors of the terminal.
@@ -44,8 +44,8 @@ pub fn code(terminal: &mut (impl BufRead + Write)) -> io::Result<Option<String>>
     line(terminal)
 }
 
-/// Asks whether the paired peer at `address` may connect without a code from now on. `wait` says whether an answer arrived in time; `None`
-/// if it did not, or at the end of input.
+/// Asks whether the paired peer at `address` may connect without a code from now on. `wait` returns true if an answer
+/// arrived in time. Returns `None` without an answer in time, and at the end of input.
 ///
 /// # Errors
 /// Fails as [`is_right_host`] does.
@@ -73,7 +73,7 @@ pub fn shall_remember<T: BufRead + Write>(
     Ok(Some(false))
 }
 
-/// Next line without surrounding blanks; `None` at the end.
+/// Returns the next line without surrounding blanks; `None` at the end of the input.
 ///
 /// # Errors
 /// Fails if reading fails or the line is too long.
@@ -86,14 +86,14 @@ pub fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok((read > 0).then(|| text.trim().to_owned()))
 }
 
-/// Runs `ask` on its own thread: the user may take long, and the program's exit must not wait.
+/// Runs `ask` on its own thread: the user may take long, and the exit of the program must not wait for the answer.
 ///
 /// # Errors
 /// Passes on errors of `ask`.
 pub async fn aside<R: Send + 'static>(ask: impl FnOnce() -> io::Result<R> + Send + 'static) -> io::Result<R> {
     let (sender, answer) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("question".to_owned()).spawn(move || {
-        // The asking task may have been dropped.
+        // The receiving task may have been dropped.
         let _ = sender.send(ask());
     })?;
     answer.await.map_err(io::Error::other)?

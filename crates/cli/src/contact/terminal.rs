@@ -24,8 +24,8 @@ impl Terminal {
         Some(Self { input: BufReader::new(input.ok()?), output: output.ok()? })
     }
 
-    /// True if the process is in the foreground. A background process that reads from the terminal is stopped with all its threads
-    /// (SIGTTIN).
+    /// Returns true if the process is in the foreground. A background process that reads from the terminal is stopped
+    /// with all its threads (SIGTTIN).
     #[must_use]
     pub fn is_in_foreground(&self) -> bool {
         #[cfg(unix)]
@@ -37,7 +37,7 @@ impl Terminal {
         true
     }
 
-    /// Waits up to `patience` for a typed line; true if there is one.
+    /// Waits up to `patience` for a typed line; returns true if there is one.
     ///
     /// # Errors
     /// Passes on the system's error.
@@ -64,9 +64,10 @@ impl Terminal {
         }
     }
 
-    /// Fails in the background. Checked before each read: the user may have suspended the program since the question.
+    /// Fails if the process is in the background. Called before each read: the user may have suspended the program
+    /// since the question.
     fn must_be_in_foreground(&self) -> io::Result<()> {
-        // A blocked read would stop the process when it is continued in the background; polling does not.
+        // Poll first: a blocked read would stop the process if it is continued in the background; polling does not.
         #[cfg(unix)]
         self.has_line_until(None)?;
         if self.input.buffer().is_empty() && !self.is_in_foreground() {
@@ -75,7 +76,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Returns true at once: on this system, reading blocks as long as it takes.
+    /// Returns true immediately: on this system, the following read blocks until a line arrives.
     ///
     /// # Errors
     /// Never fails.

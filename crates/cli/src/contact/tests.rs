@@ -1,4 +1,4 @@
-//! Messages about failed connections.
+//! Tests of messages about failed connections.
 
 use std::io;
 

@@ -46,7 +46,7 @@ pub(super) struct KeyRing {
     /// Keys by connection id; most ids have one connection.
     by_id: BTreeMap<u32, Vec<RecordedKeys>>,
     known: BTreeSet<[u8; 32]>,
-    /// Number of damaged key lines; line number and fault of the first.
+    /// Number of damaged lines, with line number and fault of the first one.
     damaged: (u64, Option<(u64, &'static str)>),
 }
 
@@ -85,19 +85,19 @@ impl KeyRing {
         self.damaged.1.get_or_insert((number, why));
     }
 
-    /// Description of the damaged lines, if any.
+    /// Describes the damaged lines, if any.
     pub(super) fn describe_damage(&self) -> Option<String> {
         let (count, (number, why)) = (self.damaged.0, self.damaged.1?);
         Some(format!("damaged lines: {count}, the first is line {number}: {why}"))
     }
 
-    /// Number of connections.
+    /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         self.known.len()
     }
 
     pub(super) fn add(&mut self, line: &Line) -> Result<(), KeysError> {
-        // Both ends of a connection log the same line.
+        // Both ends of a connection log the same line, so duplicates are normal.
         if self.known.contains(&line.handshake_hash) {
             return Ok(());
         }
@@ -120,8 +120,8 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Decrypts the payload behind `header` into `out`. The datagram is addressed to the holder of `id`, and its packet number ends in
-    /// `low`. Returns the payload's length.
+    /// Decrypts the payload after `header` into `out`. `id` is the connection id in the datagram's address field, and
+    /// `low` the low 32 bits of its packet number. Returns the payload's length.
     ///
     /// # Errors
     /// Returns the reason if decryption failed.
@@ -146,8 +146,8 @@ impl KeyRing {
     }
 }
 
-/// Reads the next line, without its newline and truncated at the limit, into `line`. Returns whether the line is complete; `None` at the
-/// end of the file.
+/// Reads the next line into `line`, without its newline and truncated at the limit. Returns true if the line is
+/// complete; `None` at the end of the file.
 fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
     let read = file.by_ref().take(KEY_LOG_LINE_BYTES_MAX).read_until(b'\n', line)?;

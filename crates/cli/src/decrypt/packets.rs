@@ -1,4 +1,4 @@
-//! Decrypts the datagrams of a captured packet in place. The packet is untrusted.
+//! In-place decryption of the datagrams of a captured packet. The packet is untrusted.
 
 use dfcp_wire::{DATAGRAM_BYTES_MAX, HEADER_BYTES, Outline, Profile, TAG_BYTES, Unverified};
 
@@ -12,33 +12,34 @@ pub(super) const OPENED_MARK: [u8; TAG_BYTES] = *b"DFCP opened\0\0\0\0\0";
 /// Largest gap between packet numbers of adjacent datagrams in one captured packet.
 const STEP_MAX: u32 = 64;
 
-/// Counts of datagrams by fate, and of other packets.
+/// Counts of datagrams by outcome, and of other packets.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
     /// Encrypted datagrams that this run decrypted.
     pub(super) opened: u64,
     /// Encrypted datagrams of connections missing from the key log.
     pub(super) no_key: u64,
-    /// Encrypted datagrams that no key of their connection authenticates: forged, damaged, or of another connection with that id.
+    /// Encrypted datagrams that no key of their connection authenticates: forged, damaged, or of another connection
+    /// with the same id.
     pub(super) forged: u64,
-    /// Encrypted datagrams that the capture holds only in part, so that they cannot be authenticated.
+    /// Encrypted datagrams that the capture has truncated, so that they cannot be authenticated.
     pub(super) truncated: u64,
-    /// Datagrams that an earlier run had decrypted.
+    /// Datagrams that an earlier run has decrypted.
     pub(super) opened_before: u64,
-    /// Datagrams that were never encrypted, such as a handshake's first.
+    /// Datagrams that were never encrypted, such as the first ones of a handshake.
     pub(super) plaintext: u64,
     /// Packets without a DFCP datagram.
     pub(super) others: u64,
 }
 
 impl Counts {
-    /// Number of encrypted datagrams.
+    /// Returns the number of encrypted datagrams.
     pub(super) fn encrypted(&self) -> u64 {
         self.opened + self.no_key + self.forged + self.truncated + self.opened_before
     }
 }
 
-/// Fate of one datagram.
+/// Outcome for one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Opened,
@@ -50,7 +51,7 @@ enum Fate {
     Other,
 }
 
-/// Decrypts every possible datagram of a packet in place, and leaves other bytes unchanged.
+/// Decrypts every possible datagram of a packet in place; leaves other bytes unchanged.
 pub(super) fn open(keys: &mut KeyRing, packet: &mut [u8], carried: &Carried, counts: &mut Counts) {
     let Some(bytes) = packet.get_mut(carried.range.clone()) else { return counts.others += 1 };
     let sum_before = sum(bytes);
@@ -92,7 +93,7 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
         };
         return if is_intact { Fate::Plaintext } else { Fate::Other };
     }
-    // Every encrypted segment has the checksum field 0 ([seal-1]); any other value means it is no such segment.
+    // Encrypted segments have 0 in the checksum field ([seal-1]); this is another kind of segment.
     if datagram.get(14..16) != Some(&[0, 0]) {
         return Fate::Other;
     }
@@ -116,9 +117,10 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
     }
 }
 
-/// Length of the datagrams that GSO or GRO joined into one captured packet of `wire_bytes`; `None` for a single datagram, or if the second
-/// header was not captured. All but the last have the same length and connection, and their packet numbers are close: a sender skips some
-/// (`spec/protocol.md` \[data-5\]), and lost ones are missing.
+/// Returns the length of the datagrams that GSO or GRO joined into one captured packet of `wire_bytes`; `None` for a
+/// single datagram, or if the second header was not captured. All datagrams except the last have the same length and
+/// connection. Their packet numbers are close but may have gaps: a sender skips some numbers (`spec/protocol.md`
+/// \[data-5\]), and lost datagrams are missing.
 fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     if wire_bytes > SUPERPACKET_BYTES_MAX {
         return None;
@@ -134,7 +136,7 @@ fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     })
 }
 
-/// True if a header of the same connection as `first` begins at each multiple of `stride`.
+/// Returns true if a header of the same connection as `first` begins at each multiple of `stride`.
 fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> bool {
     let mut before = first.s3;
     (stride..wire_bytes).step_by(stride).all(|at| {

@@ -10,7 +10,7 @@ fn capture(name: &str) -> Vec<u8> {
     fs::read(directory.join(format!("{name}.pcapng"))).unwrap()
 }
 
-/// Key log lines of the golden connection vectors.
+/// Key log lines of the test vectors of secure connections.
 fn vector_lines() -> String {
     ["ik", "nnpsk0", "xx"]
         .map(|pattern| {
@@ -38,7 +38,7 @@ fn the_golden_connections_are_opened_to_the_byte() {
     assert_eq!(counts, Counts { opened_before: 6, plaintext: 7, ..Counts::default() });
 }
 
-/// Capture of real sockets, where GSO shows several datagrams as one packet.
+/// Capture of real sockets, in which GSO shows several datagrams as one packet.
 #[test]
 fn a_recorded_connection_is_opened_to_the_byte() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/captures");
@@ -105,7 +105,7 @@ fn files_without_keys_and_endless_ones_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Mutated captures and key logs: the readable part is copied, and never more is decrypted than was there.
+    /// Mutated captures and key logs: the readable part is copied, and the number of decrypted datagrams does not grow.
     #[test]
     fn no_capture_and_no_key_log_are_too_strange(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20), cut in any::<prop::sample::Index>(),
@@ -165,7 +165,7 @@ fn what_opens_nothing_says_why_and_leaves_nothing() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
     run(&args("secured.pcapng")).unwrap();
     assert!(fs::read(path("secured.decrypted.pcapng")).unwrap() == capture("opened"));
-    // Output over the input file is refused or safe, too.
+    // Output over the input file works, too.
     let in_place = DecryptArgs { output: Some(path("secured.pcapng")), ..args("secured.pcapng") };
     run(&in_place).unwrap();
     assert!(fs::read(path("secured.pcapng")).unwrap() == capture("opened"));

@@ -90,7 +90,7 @@ pub struct EmulateArgs {
 pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     let Path { links, schedule } = args.link.path()?;
     let [forward, backward] = links.map(|link| PathConfig { link, patience: args.coalesce });
-    // 32 bits tell runs apart and are short to type.
+    // A seed of 32 bits tells runs apart and is short to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("emulate") >> 32);
     let emulation = Emulation {
         command: args.command.clone(),
@@ -152,7 +152,7 @@ fn failure(error: &Error) -> u8 {
     }
 }
 
-/// Exit code that a shell would derive: 128 plus the number of a signal.
+/// Returns the exit code that a shell would derive: 128 plus the number of a signal.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_FAILURE)

@@ -1,4 +1,4 @@
-//! Summary of an emulation: packet counts by fate, as text and JSON.
+//! Summary of an emulation: packet counts by outcome, as text and JSON.
 
 use dfcp_emu::{DirectionReport, Lateness, Outcome};
 use dfcp_relay::{Datagrams, DirectionStats};
@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::relay::describe;
 
-/// 99th percentile of lateness above which the emulated path deviates from the requested one.
+/// Limit of the 99th percentile of lateness, ms. Above it, a warning says that the emulated path deviates from the
+/// requested one.
 const LATE_P99_MS: f64 = 0.5;
 
 /// Output of `--json`.
@@ -24,9 +25,9 @@ pub(super) struct Summary {
 struct Direction {
     #[serde(flatten)]
     packets: DirectionStats,
-    /// System calls that wrote the forwarded packets.
+    /// Number of system calls that wrote the forwarded packets.
     writes: u64,
-    /// Dropped by the sending host's device before the emulator could read them.
+    /// Packets dropped by the sending host's device before the emulator could read them.
     unread_packets: u64,
     /// Packets without a valid IP header.
     malformed_packets: u64,
@@ -87,7 +88,7 @@ impl Summary {
         self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
     }
 
-    /// Warnings if the emulated path deviated from the requested one.
+    /// Returns warnings if the emulated path deviated from the requested one.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, direction) in self.directions() {

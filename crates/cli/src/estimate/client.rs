@@ -1,4 +1,4 @@
-//! `dfcp estimate client`.
+//! `dfcp estimate client`: measures the path from a server to this machine.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::resolve::resolve;
 use crate::stop::Stop;
 use crate::units::{human_duration, human_rate};
 
-/// Larger than any answer, so that an overlong datagram is not truncated to a valid one.
+/// Size of the receive buffer: larger than any answer, so that an overlong datagram is not truncated to a valid one.
 const RECEIVE_BYTES: usize = 2 * DATAGRAM_BYTES_MAX;
 
 /// Runs one measurement and prints the estimate.
@@ -51,7 +51,7 @@ struct Measured {
     interface: Option<String>,
 }
 
-/// Counter of all IP bytes received so far.
+/// Function that returns the number of all IP bytes received so far.
 type Count<'a> = &'a (dyn Fn() -> anyhow::Result<u64> + Send + Sync);
 
 async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop: &Stop) -> anyhow::Result<Measured> {
@@ -80,7 +80,7 @@ async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop
 
 type OwnedCount = Box<dyn Fn() -> anyhow::Result<u64> + Send + Sync>;
 
-/// Traffic counter of the interface, and the interface's name.
+/// Returns the traffic counter of the interface, and the interface's name.
 #[cfg(target_os = "linux")]
 fn counter(args: &ClientArgs, socket: &UdpSocket) -> anyhow::Result<(Option<String>, OwnedCount)> {
     use super::counter::Counter;
@@ -103,8 +103,8 @@ fn counter(args: &ClientArgs, _: &UdpSocket) -> anyhow::Result<(Option<String>, 
     Ok((None, Box::new(|| Ok(0))))
 }
 
-/// Measures against the server at the other end of `socket`. `on_period` is called at the end of each busy period, with the time since the
-/// first test packet.
+/// Measures against the server at the other end of `socket`. Calls `on_period` at the end of each busy period, with the
+/// time since the first test packet.
 ///
 /// # Errors
 /// Fails if the server is unreachable or refuses, or if `count` fails.

@@ -1,4 +1,4 @@
-//! Byte counters of a network interface, as Linux publishes them to unprivileged users.
+//! Byte counters of a network interface, which Linux publishes to unprivileged users.
 
 use std::fs;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 
 /// Directory of network interfaces in Linux's sysfs.
 const INTERFACES: &str = "/sys/class/net";
-/// `ARPHRD_ETHER` of Linux: counters of these interfaces include 14 bytes of Ethernet per packet. Those of loopback, tunnels and raw modems
-/// count from IP on.
+/// `ARPHRD_ETHER` of Linux. Counters of these interfaces include 14 bytes of Ethernet header per packet. Counters of
+/// loopback, tunnels and raw modems start at the IP header.
 const ETHERNET: u64 = 1;
 const ETHERNET_BYTES: u64 = 14;
 
@@ -60,12 +60,12 @@ impl Counter {
         Self::named(&found.interface_name)
     }
 
-    /// Name of the interface.
+    /// Returns the name of the interface.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// IP bytes that the interface has received so far.
+    /// Returns the number of IP bytes that the interface has received so far.
     ///
     /// # Errors
     /// Fails if the interface has disappeared.

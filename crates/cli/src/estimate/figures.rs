@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::limits::BUSY_PERIODS_KEPT_MAX;
 use crate::units::{human_duration, human_rate};
 
-/// Busy periods in order of their ends, up to the limit.
+/// Busy periods in order of their ends, up to a limit.
 #[derive(Debug, Default)]
 pub(super) struct Periods {
     kept: Vec<BusyPeriod>,
@@ -25,7 +25,7 @@ impl Periods {
         }
     }
 
-    /// Duration at this quantile over the kept periods.
+    /// Returns this quantile of the durations of the kept periods.
     fn duration(&self, quantile: f64) -> Duration {
         let mut durations: Vec<_> = self.kept.iter().map(BusyPeriod::duration).collect();
         durations.sort_unstable();
@@ -70,7 +70,7 @@ impl Figures {
         )
     }
 
-    /// Lines for display, one fact each.
+    /// Returns lines for display, with one fact each.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(mean_bps) = self.summary.mean_bps() {
@@ -110,7 +110,7 @@ impl Figures {
         format!("{count}; half last {} at most, nine tenths {}; {all}", seconds(half), seconds(most))
     }
 
-    /// JSON output. Times are in seconds since the first packet.
+    /// Returns the JSON output. Times are in seconds since the first test packet.
     pub(super) fn to_json(&self) -> Value {
         let (summary, counts, config) = (&self.summary, &self.counts, &self.config);
         let (within, range) = (summary.confidence_95(), summary.range());

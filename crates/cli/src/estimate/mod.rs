@@ -1,5 +1,5 @@
-//! `dfcp estimate`: throughput that a path gives its user, by busy periods of the bottleneck's queue (`dfcp-estimate`), live or from a
-//! capture.
+//! `dfcp estimate`: estimates the throughput that a path gives its user, from busy periods of the bottleneck's queue
+//! (`dfcp-estimate`), live or from a capture.
 
 pub mod args;
 mod client;
@@ -33,7 +33,7 @@ pub async fn run(args: EstimateArgs, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Clock of a live measurement, zero at its start.
+/// Clock of a live measurement, which reads zero at the start.
 #[derive(Debug, Clone, Copy)]
 struct Clock(Instant);
 
@@ -47,7 +47,7 @@ impl Clock {
     }
 
     fn instant(self, time: Time) -> Instant {
-        // Cap the time: a measurement lasts a day at most.
+        // Limit the time to avoid an overflow: a measurement lasts a day at most.
         self.0 + time.since(Time::ZERO).min(Duration::from_secs(365 * 24 * 60 * 60))
     }
 }

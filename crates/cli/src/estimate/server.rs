@@ -1,4 +1,4 @@
-//! `dfcp estimate server`.
+//! `dfcp estimate server`: sends test packets to clients.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::stop::Stop;
 use crate::units::human_duration;
 use crate::{listening, output};
 
-/// Larger than any request, so that an overlong datagram is not truncated to a valid one.
+/// Size of the receive buffer: larger than any request, so that an overlong datagram is not truncated to a valid one.
 const RECEIVE_BYTES: usize = 2 * dfcp_estimate::probing::DATAGRAM_BYTES_MAX;
 
 /// Sends test packets until `stop`.
@@ -123,7 +123,7 @@ impl Event {
     }
 }
 
-/// Serves clients at `socket` and counts; `on_event` receives client events.
+/// Serves clients at `socket` and updates `counts`; `on_event` receives client events.
 ///
 /// # Errors
 /// Fails if the socket fails.
@@ -163,7 +163,7 @@ pub(super) async fn serve(
             () = stop.requested() => return Ok(()),
             received = socket.recv_from(&mut buffer) => match received {
                 Ok(received) => received,
-                // The error belongs to an earlier answer.
+                // The error, an ICMP message, belongs to an earlier answer.
                 Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },

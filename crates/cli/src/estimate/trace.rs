@@ -1,4 +1,4 @@
-//! `dfcp estimate trace`.
+//! `dfcp estimate trace`: estimate from a capture.
 
 use std::fs::File;
 use std::io::Read;
@@ -55,7 +55,7 @@ enum TraceError {
     Config(#[from] dfcp_estimate::ConfigError),
 }
 
-/// Results of the capture, and true if it is whole.
+/// Returns the results of the capture, and true if the capture is complete.
 fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), TraceError> {
     let mut walk = Walk { args, state: None };
     let is_whole = capture::read(file, |captured| walk.take(&captured))?;
@@ -63,14 +63,14 @@ fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), 
     Ok((Figures::new(&state.estimator, state.periods, state.began, state.ended), is_whole))
 }
 
-/// Pass over the packets of a capture.
+/// State of the pass over the packets of a capture.
 struct Walk<'a> {
     args: &'a TraceArgs,
-    /// State from the first test packet on; `None` before.
+    /// Estimator state; `None` before the first test packet.
     state: Option<State>,
 }
 
-/// State from the first test packet on.
+/// Estimator state from the first test packet on.
 struct State {
     estimator: Estimator,
     periods: Periods,
@@ -112,7 +112,7 @@ impl Walk<'_> {
     }
 }
 
-/// Test packet in `packet`, if it is one, with its destination port.
+/// Returns the test packet in `packet`, if there is one, with its destination port.
 fn found(probes: Option<ProbesArg>, packet: &IpPacket<'_>) -> Option<(Found, u16)> {
     let Udp { port, payload } = packet.udp?;
     let found = match probes {

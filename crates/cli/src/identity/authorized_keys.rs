@@ -46,13 +46,13 @@ impl AuthorizedKeys {
         Ok(set)
     }
 
-    /// True if the owner of `key` may connect.
+    /// Returns true if the owner of `key` may connect.
     #[must_use]
     pub fn permits(&self, key: &PublicKey) -> bool {
         self.keys.contains(key) || self.fingerprints.contains(&key.fingerprint())
     }
 
-    /// True if the list admits nobody.
+    /// Returns true if the list admits nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.fingerprints.is_empty()

@@ -19,8 +19,8 @@ use super::replace::{append_line, lock, replace};
 use crate::limits::{AUTHORIZED_KEYS_BYTES_MAX, COMMENT_BYTES_MAX};
 use crate::output;
 
-/// Age from which an unchanged time stamp is trusted: a file that changed more recently may change again within one time stamp, so it is
-/// reread each time.
+/// Age from which an unchanged time stamp proves an unchanged file. A file that changed more recently may change again
+/// without a new time stamp, so it is reread each time.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Set of authorized keys that follows its file. Each query opens the file, checks owner and mode, and rereads it if the file or its time
@@ -63,8 +63,8 @@ impl Stamp {
         }
     }
 
-    /// True if every further change alters the stamp. Programs such as `cp -p` can set the modification time, but not the inode's change
-    /// time.
+    /// Returns true if the stamp is old enough that every further change alters it. Programs such as `cp -p` can set
+    /// the modification time, but not the inode's change time.
     fn is_settled(&self, now: SystemTime) -> bool {
         let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age >= SETTLED);
         self.modified.is_some_and(is_old) && self.inode_changed().is_none_or(is_old)
@@ -73,7 +73,7 @@ impl Stamp {
     #[cfg(unix)]
     fn inode_changed(&self) -> Option<SystemTime> {
         let (_, _, seconds, nanoseconds) = self.inode;
-        // A time before 1970 is old enough.
+        // A time before 1970 counts as old enough.
         let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(since)
     }
@@ -98,24 +98,24 @@ impl AuthorizedList {
         Ok(list)
     }
 
-    /// Fixed set of keys, without a file.
+    /// Creates a fixed set of keys, without a file.
     #[must_use]
     pub fn fixed(keys: AuthorizedKeys) -> Self {
         Self { state: Mutex::new(State { keys, ..State::default() }), ..Self::default() }
     }
 
-    /// True if the owner of `key` may connect now.
+    /// Returns true if the owner of `key` may connect now.
     pub fn permits(&self, key: &PublicKey) -> bool {
         self.current().keys.permits(key)
     }
 
-    /// True if the list admits nobody now.
+    /// Returns true if the list admits nobody now.
     pub fn is_empty(&self) -> bool {
         self.current().keys.is_empty()
     }
 
-    /// Adds `key` to the file, unless it is authorized. `comment` is for readers of the file. Concurrent additions by several programs are
-    /// all kept.
+    /// Adds `key` to the file, unless it is authorized already. `comment` is for readers of the file. Concurrent
+    /// additions by several programs are all kept.
     ///
     /// # Errors
     /// Fails if the file cannot be used or written, has become too large, or is not a regular file.
@@ -141,13 +141,13 @@ impl AuthorizedList {
         Ok(Added::New)
     }
 
-    /// Path of the list's file, if it has one.
+    /// Returns the path of the list's file, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Current state, after a check of the file.
+    /// Returns the current state, after a check of the file.
     fn current(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         if let Some(path) = &self.path {
@@ -190,7 +190,7 @@ impl AuthorizedList {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ pub const VARIABLE: &str = "DFCP_CONFIG_DIR";
 pub struct ConfigDir(PathBuf);
 
 impl ConfigDir {
-    /// `$DFCP_CONFIG_DIR` if it is set and not empty, else `dfcp` in the user's configuration directory
+    /// Returns `$DFCP_CONFIG_DIR` if it is set and not empty, otherwise `dfcp` in the user's configuration directory
     /// (`$XDG_CONFIG_HOME` or `~/.config`; on Windows `%APPDATA%`).
     ///
     /// # Errors
@@ -62,13 +62,13 @@ impl ConfigDir {
         self.0.join("authorized_keys")
     }
 
-    /// Path of the list of transfers begun by code.
+    /// Path of the list of transfers that were paired by code.
     pub fn paired_transfers(&self) -> PathBuf {
         self.0.join("paired_transfers")
     }
 
-    /// Creates the directory with mode 0700, unless it exists. An existing one may be readable by others: each secret in it has its own
-    /// mode.
+    /// Creates the directory with mode 0700 if it is missing. An existing directory may be readable by others: each
+    /// secret in it has its own mode.
     ///
     /// # Errors
     /// Fails if the directory cannot be created, or if a user other than this one and root owns it or can write to it,
@@ -85,7 +85,7 @@ impl ConfigDir {
     /// Checks that only root and this user can replace files in the directory. A missing directory passes.
     ///
     /// # Errors
-    /// Fails if other users can, or if the metadata cannot be read.
+    /// Fails if other users can replace files, or if the metadata cannot be read.
     pub fn check(&self) -> Result<(), IdentityError> {
         match fs::metadata(&self.0) {
             Ok(metadata) => Guard::Trusted.check(&self.0, &metadata),

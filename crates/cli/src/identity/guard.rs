@@ -46,10 +46,11 @@ impl Guard {
     }
 }
 
-/// Checks that other users cannot replace the file at `path` in its directories.
+/// Checks that other users cannot replace the file at `path`: its directory must be safe and, if `path` is a link, the
+/// directory of the target, too.
 ///
 /// # Errors
-/// Fails if other users can, or if the metadata of a directory cannot be read.
+/// Fails if other users can replace the file, or if the metadata of a directory cannot be read.
 #[cfg(unix)]
 pub(super) fn check_directories(path: &Path) -> Result<(), IdentityError> {
     use std::fs;

@@ -6,8 +6,8 @@ use dfcp_framing::printable;
 
 use crate::limits::HOST_NAME_BYTES_MAX;
 
-/// Host and port as typed, in lower case. Two spellings of a host count as two names: only the resolver knows that they are equal, and the
-/// file does not trust it.
+/// Host and port as typed, in lower case. Two spellings of a host count as two names: only the resolver could tell that
+/// they are equal, and `known_hosts` does not trust the resolver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 

@@ -61,17 +61,17 @@ pub(super) struct Line {
 }
 
 impl KnownHosts {
-    /// File of the user with this configuration directory; it need not exist.
+    /// Returns the file in this configuration directory; the file may be missing.
     pub fn of(directory: &ConfigDir) -> Self {
         Self { path: directory.known_hosts(), directory: directory.clone() }
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Key stored for `host`.
+    /// Returns the key stored for `host`.
     ///
     /// # Errors
     /// Fails if the file cannot be used, other users can change it, or any line is malformed.
@@ -90,8 +90,8 @@ impl KnownHosts {
         self.compare(&self.load()?.1, host, key)
     }
 
-    /// Error for a host that showed another key, of which only the fingerprint is known; `Ok` if the stored key matches, or the line has
-    /// disappeared.
+    /// Returns the error for a host that showed a key with another fingerprint than the stored key. `Ok` if the stored
+    /// key has the fingerprint `shown`, or its line has disappeared.
     ///
     /// # Errors
     /// Fails as [`KnownHosts::verify`] does.
@@ -103,8 +103,8 @@ impl KnownHosts {
         }
     }
 
-    /// Adds `key` for `host`, unless it is stored. `comment` is for readers of the file, and may be empty. Concurrent additions by several
-    /// programs are all kept.
+    /// Adds `key` for `host`, unless it is stored already. `comment` is for readers of the file, and may be empty.
+    /// Concurrent additions by several programs are all kept.
     ///
     /// # Errors
     /// Fails as [`KnownHosts::verify`] does, or if the file cannot be written or has become too large.

@@ -3,7 +3,8 @@
 //! | file | has | module |
 //! |---|---|---|
 //! | `key` | this user's private key, made on first use | [`key_file`] |
-//! | `reset_key` | the key with which a restarted listener tells its peers that their sessions are lost, made on first use | [`key_file`] |
+//! | `reset_key` | proves to peers that a restarted listener has lost their sessions, made on first use | [`key_file`]
+//! |
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!

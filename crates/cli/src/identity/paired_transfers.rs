@@ -1,5 +1,5 @@
-//! Transfers begun by a one-time code, until they are complete or expired: each with the paired key, the output directory, and the names
-//! that the sender had begun.
+//! List of transfers that were paired by a one-time code, until they are complete or expired. Each entry has the paired
+//! key, the output directory, and the names that the sender has begun.
 //!
 //! Each line has the key's fingerprint, the time of pairing in seconds since 1970, the hash of the directory, and the hashes of the names.
 //! Several programs may read and change the file at the same time.
@@ -29,12 +29,13 @@ pub struct PairedTransfer {
     pub began: SystemTime,
     /// Hash of the output directory.
     pub output: Hashed,
-    /// Hashes of the first components of the names begun there.
+    /// Hashes of the names begun there; of a path, only the first component counts.
     pub names: BTreeSet<Hashed>,
 }
 
 impl PairedTransfer {
-    /// True while the transfer may be resumed. An entry from the future is invalid: the clock was set back, and its age is unknown.
+    /// Returns true while the transfer may be resumed. An entry from the future is invalid: the clock was set back, and
+    /// the age of the entry is unknown.
     #[must_use]
     pub fn is_valid(&self, now: SystemTime) -> bool {
         now.duration_since(self.began).is_ok_and(|age| age < PAIRED_TRANSFER_AGE_MAX)
@@ -72,13 +73,13 @@ pub struct PairedTransfers {
 }
 
 impl PairedTransfers {
-    /// File in this configuration directory.
+    /// Returns the file in this configuration directory.
     #[must_use]
     pub fn of(directory: &ConfigDir) -> Self {
         Self { path: directory.paired_transfers() }
     }
 
-    /// Transfers valid at `now`; none if the file is missing.
+    /// Returns the transfers valid at `now`; none if the file is missing.
     ///
     /// # Errors
     /// Fails if the file cannot be used, other users can read or change it, or it is a link.
@@ -132,7 +133,7 @@ impl PairedTransfers {
         Ok(count)
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -171,7 +172,7 @@ mod tests {
         PairedTransfer { key: key.to_owned(), began, output: Hashed::of(b"output"), names }
     }
 
-    /// Current time in whole seconds, as stored in the file.
+    /// Fixed time of the tests, in whole seconds as stored in the file.
     fn now() -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }

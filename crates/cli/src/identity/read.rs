@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::error::IdentityError;
 use super::guard::{Guard, check_directories};
 
-/// Content of the file at `path`, wiped when dropped; `None` if the file is missing.
+/// Returns the content of the file at `path`, wiped when dropped; `None` if the file is missing.
 ///
 /// # Errors
 /// Fails if the file cannot be read, exceeds `bytes_max`, or violates `guard`.
@@ -50,7 +50,7 @@ pub(super) fn content(path: &Path, file: File, bytes_max: u64) -> Result<Zeroizi
     Ok(content)
 }
 
-/// Trimmed lines of `content` with their numbers from 1, without empty lines and comments.
+/// Returns the trimmed lines of `content` with their numbers from 1, without empty lines and comments.
 ///
 /// # Errors
 /// Fails at a line that is not UTF-8.
@@ -67,7 +67,7 @@ pub(super) fn lines<'a>(
     })
 }
 
-/// Error for line `line` of `path`.
+/// Builds the error for line `line` of `path`.
 pub(super) fn wrong_line(path: &Path, line: usize, reason: impl Into<String>) -> IdentityError {
     IdentityError::Line { path: path.to_owned(), line, reason: reason.into() }
 }

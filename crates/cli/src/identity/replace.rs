@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 
-/// Path of the lock file that is held while the file at `path` changes.
+/// Returns the path of the lock file that is held while the file at `path` changes.
 pub fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -44,7 +44,7 @@ pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
 /// Passes on errors of the file system; the old file then stays.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), IdentityError> {
     let failed = |error| IdentityError::io("write", path, error);
-    // Replace the target if the path is a link.
+    // Follow links: a link at the path stays, and its target is replaced.
     let real = match fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => std::path::absolute(path).map_err(failed)?,

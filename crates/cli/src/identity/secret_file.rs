@@ -69,7 +69,7 @@ impl SecretFile {
         Err(damaged("its line is not the base64 of 32 bytes"))
     }
 
-    /// Stores `bytes` at `path` atomically; `false` if the path exists.
+    /// Stores `bytes` at `path` atomically; returns false if the path exists.
     fn store(&self, bytes: &[u8; 32], directory: &ConfigDir, path: &Path) -> Result<bool, IdentityError> {
         let failed = |error| IdentityError::io("write", path, error);
         let text = Zeroizing::new(Base64Unpadded::encode_string(bytes));

@@ -35,7 +35,7 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// Line with its newline. Wiped when dropped.
+/// Formats a line with its newline. The string is wiped when dropped.
 #[must_use]
 pub fn format(secrets: &ConnectionSecrets<'_>) -> Zeroizing<String> {
     // Allocate once: a growing string leaves copies of a secret behind.

@@ -10,11 +10,11 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use dfcp_terminal::output;
 
-/// Build of the program by the cargo that started this one, with the same profile.
+/// Build of `dfcp-lab` by the cargo that started this program, with the same profile.
 #[derive(Debug)]
 pub(super) struct Build {
     cargo: OsString,
-    /// Manifest of the workspace. Features equal those of this program's own build, which had the same default members.
+    /// Manifest of the workspace. Its default members are built, as for this program, so that features are the same.
     manifest: PathBuf,
     target_directory: PathBuf,
     /// Target triple, if one was given.
@@ -25,8 +25,8 @@ pub(super) struct Build {
 }
 
 impl Build {
-    /// Build to run if `cargo run` started the program at `own`. Another program under cargo may start this one too: then the package
-    /// differs, or this program lies outside cargo's directories.
+    /// Returns the build to run if `cargo run` started the program at `own`. `None` if another program under cargo
+    /// started it: then the package in the environment differs, or `own` lies outside cargo's directories.
     pub(super) fn of_cargo(own: &Path) -> Option<Self> {
         let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
         let workspace = package.parent()?.parent()?;
@@ -67,8 +67,9 @@ impl Build {
         if is_quiet {
             command.arg("--quiet");
         }
-        // `cargo run` describes its package in the environment. Build scripts such as ring's, whose own package has these variables too,
-        // would take that for a change, and all that depends on them would be compiled anew.
+        // `cargo run` describes its package in environment variables. Build scripts such as ring's have the same
+        // variables for their own package. They would see a change, and everything that depends on them would be
+        // compiled again.
         for name in env::vars_os().map(|(name, _)| name).filter(|name| describes_a_package(name)) {
             command.env_remove(name);
         }
@@ -76,7 +77,7 @@ impl Build {
         command
     }
 
-    /// Builds the program, at once if nothing has changed, and returns its path.
+    /// Builds the program if anything has changed, and returns its path.
     ///
     /// # Errors
     /// Fails if the build fails.
@@ -90,12 +91,12 @@ impl Build {
     }
 }
 
-/// True for variables by which cargo describes the package whose program it runs.
+/// Returns true for variables in which cargo describes the package whose program it runs.
 fn describes_a_package(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
 }
 
-/// Source file newer than the program, by cargo's dependency list; `None` for an installed program.
+/// Returns a source file that is newer than the program, from cargo's dependency list; `None` for an installed program.
 pub(super) fn newer_source(program: &Path) -> Option<PathBuf> {
     let list = fs::read_to_string(program.with_extension("d")).ok()?;
     let built = modified(program)?;
@@ -147,7 +148,7 @@ mod tests {
         };
         let command = build.command(false);
         let removed = |wanted: &str| command.get_envs().any(|(name, value)| name == wanted && value.is_none());
-        // Set for every test program; the others only by cargo itself.
+        // Every test runner sets this variable, but only cargo itself sets the next ones.
         assert!(removed("CARGO_MANIFEST_DIR"));
         assert!(["CARGO_PKG_NAME", "CARGO_PKG_VERSION_PRE"].iter().all(|name| describes_a_package(OsStr::new(name))));
         let left = ["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_PROFILE_RELEASE_LTO", "CARGO_ENCODED_RUSTFLAGS"];

@@ -1,6 +1,7 @@
 //! `dfcp lab` and `dfcp demo`: commands of the program `dfcp-lab`, which replaces this process with the same arguments.
 //!
-//! The program lies beside this one or on PATH. Under `cargo run` only this program was built, so cargo builds the other first.
+//! The program lies beside this one or on PATH. `cargo run` has built only this program, so cargo must build `dfcp-lab`
+//! first.
 
 mod cargo;
 
@@ -22,7 +23,7 @@ const COMMANDS: [(&str, &str); 2] = [
     ("lab", "Reproduce the experiments on the simulator, or run your own"),
 ];
 
-/// Adds these commands to `cli`, for help, completions and man pages.
+/// Adds the laboratory commands to `cli`, for help, completions and man pages.
 #[must_use]
 pub fn added_to(cli: clap::Command) -> clap::Command {
     COMMANDS.into_iter().fold(cli, |cli, (name, about)| {
@@ -31,7 +32,7 @@ pub fn added_to(cli: clap::Command) -> clap::Command {
     })
 }
 
-/// True if the arguments call one of these commands, or its help.
+/// Returns true if the arguments call a laboratory command, or its help.
 #[must_use]
 pub fn is_called(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip_while(|word| is_quiet(word));
@@ -66,7 +67,7 @@ pub fn start(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     become_it(command).with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Lets the laboratory program, if installed, write its man pages into `directory`.
+/// Makes the laboratory program, if installed, write its man pages into `directory`.
 ///
 /// # Errors
 /// Fails if the program fails.
@@ -79,7 +80,7 @@ pub fn write_manual(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Path of the laboratory program: beside this one, or on PATH.
+/// Returns the path of the laboratory program: beside this one, or on PATH.
 fn found(own: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("dfcp-lab{EXE_SUFFIX}");
     let directories = env::var_os("PATH").unwrap_or_default();
@@ -96,7 +97,7 @@ fn found(own: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Invocation of the program, which checks that its version equals this one's.
+/// Returns the invocation of the program, which checks that its version equals this one's.
 fn called(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env(VERSION_VARIABLE, env!("CARGO_PKG_VERSION"));
@@ -112,7 +113,7 @@ fn become_it(mut command: Command) -> std::io::Result<ExitCode> {
 
 #[cfg(not(unix))]
 fn become_it(mut command: Command) -> std::io::Result<ExitCode> {
-    // Ctrl-C reaches both programs; this one must outlive the other.
+    // Ctrl-C reaches both programs; this one must outlive its child.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
     let code = command.status()?.code().and_then(|code| u8::try_from(code).ok());

@@ -9,19 +9,19 @@ use crate::limits::ADDRESSES_SHOWN_MAX;
 /// Reachable addresses of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Reachable {
-    /// Addresses with the port, in the syntax of the other machine's command line; likeliest first, IPv4 before IPv6. At least one, at most
-    /// [`ADDRESSES_SHOWN_MAX`] per IP version.
+    /// Addresses with the port, as typed on another machine; the most likely ones first, IPv4 before IPv6. At least one
+    /// address, and at most [`ADDRESSES_SHOWN_MAX`] per IP version.
     pub(crate) places: Vec<String>,
     /// Number of omitted addresses.
     pub(crate) left_out: usize,
     /// True if no other machine can reach any of the addresses.
     pub(crate) is_only_here: bool,
-    /// Error that may have hidden addresses.
+    /// Error of listing the interfaces, if any; addresses may be missing.
     pub(crate) unlisted: Option<io::Error>,
 }
 
 impl Reachable {
-    /// Reachable addresses of a listener at `listening`. No packet is sent.
+    /// Finds the reachable addresses of a listener at `listening`. No packet is sent.
     #[must_use]
     pub(crate) fn of(listening: SocketAddr) -> Self {
         let (own, unlisted) = match if listening.ip().is_unspecified() { list() } else { Ok(Vec::new()) } {
@@ -32,7 +32,7 @@ impl Reachable {
         Self { unlisted, ..choose(listening, &own, &preferred) }
     }
 
-    /// Likeliest address.
+    /// Returns the address that most likely works.
     #[must_use]
     pub(crate) fn first(&self) -> &str {
         self.places.first().map_or("THIS-MACHINE", String::as_str)
@@ -42,7 +42,7 @@ impl Reachable {
 /// Documentation addresses (RFC 5737, RFC 3849), used as arbitrary remote destinations.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
-/// Source address that the routing table selects for `far`, if there is a route.
+/// Returns the source address that the routing table selects for `far`, if there is a route.
 fn source_towards(far: &str) -> Option<IpAddr> {
     let any = if far.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).ok()?;
@@ -54,13 +54,14 @@ fn source_towards(far: &str) -> Option<IpAddr> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Own {
     ip: IpAddr,
-    /// Temporary address (RFC 8981): it changes within hours and is meant for outgoing calls.
+    /// True for a temporary address (RFC 8981): it changes within hours and is meant for outgoing connections.
     is_temporary: bool,
-    /// Deprecated address (RFC 4862), or one still under duplicate detection.
+    /// True for a deprecated address (RFC 4862), or one still under duplicate detection.
     is_unusable: bool,
 }
 
-/// Addresses of `own` at which others reach a listener; `preferred` are the source addresses of outgoing calls.
+/// Selects the addresses of `own` at which others reach a listener. `preferred` are the source addresses of outgoing
+/// connections.
 fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable {
     let port = listening.port();
     if !listening.ip().is_unspecified() {
@@ -87,7 +88,7 @@ fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable
     ranked.retain(|&(_, ip)| seen.insert(ip));
     // The sort is stable: within a rank, the system's order remains.
     ranked.sort_by_key(|&(rank, _)| rank);
-    // Show addresses that are useless or need more configuration elsewhere only if there are no others.
+    // Show IPv6 link-local and loopback addresses only if there are no better ones.
     let least = ranked.iter().map(|(rank, _)| rank.last_resort()).min().unwrap_or_default();
     ranked.retain(|(rank, _)| rank.last_resort() == least);
     let shown = |is_v4: bool| ranked.iter().filter(move |(_, ip)| ip.is_ipv4() == is_v4).take(ADDRESSES_SHOWN_MAX);
@@ -124,7 +125,7 @@ impl Rank {
         }
     }
 
-    /// Rank among fallbacks; 0 for an address that is usable as it is.
+    /// Returns the rank among fallbacks; 0 for an address that needs no further configuration.
     fn last_resort(self) -> u8 {
         match self {
             Self::LinkLocalV6 => 1,
@@ -134,7 +135,7 @@ impl Rank {
     }
 }
 
-/// Address as typed on another machine, whose interface names may differ.
+/// Formats the address as typed on another machine, whose interface names may differ.
 fn place(ip: IpAddr, port: u16) -> String {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => format!("[{v6}%INTERFACE]:{port}"),
@@ -142,7 +143,7 @@ fn place(ip: IpAddr, port: u16) -> String {
     }
 }
 
-/// Addresses of all interfaces that are up and have a carrier.
+/// Lists the addresses of all interfaces that are up and have a carrier.
 #[cfg(unix)]
 fn list() -> io::Result<Vec<Own>> {
     use nix::ifaddrs::getifaddrs;
@@ -172,7 +173,7 @@ const TEMPORARY: u8 = 0x01;
 /// Flags of an address that is deprecated, tentative, or found to be another machine's.
 const UNUSABLE: u8 = 0x20 | 0x40 | 0x08;
 
-/// Flags of each local IPv6 address on Linux; empty where the system does not publish them.
+/// Returns the flags of each local IPv6 address on Linux; empty where the system does not publish them.
 fn marks() -> Vec<(Ipv6Addr, u8)> {
     std::fs::read_to_string("/proc/net/if_inet6").map(|text| parse_marks(&text)).unwrap_or_default()
 }

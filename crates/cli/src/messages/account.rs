@@ -31,7 +31,7 @@ impl Outgoing {
         Self { session, deadline, within: worth.within, offered: AtomicU64::new(0) }
     }
 
-    /// Submits a message. A message without room counts as offered and is not sent.
+    /// Submits a message. If the send queue has no room, the message counts as offered and is not sent.
     ///
     /// # Errors
     /// Fails if the message is too long, the peer takes no messages, or the session has ended.
@@ -43,7 +43,7 @@ impl Outgoing {
         }
     }
 
-    /// Counts of sent messages so far.
+    /// Returns the counts of sent messages so far.
     pub fn sent(&self, is_final: bool) -> Sent {
         let sent = self.session.stats().messages_sent;
         let offered = self.offered.load(Ordering::Relaxed).max(sent.accepted);
@@ -105,12 +105,12 @@ impl Incoming {
         Some(message)
     }
 
-    /// Half of the minimum RTT, as a stand-in for the one-way delay, which cannot be measured without synchronised clocks.
+    /// Returns half of the minimum RTT as the one-way delay, which cannot be measured without synchronised clocks.
     pub fn least_way(&self) -> Duration {
         self.lock().least_rtt.unwrap_or_default() / 2
     }
 
-    /// Counts of received messages so far.
+    /// Returns the counts of received messages so far.
     pub fn came(&self, is_final: bool) -> Came {
         let stats = self.session.stats();
         let (seen, mut tally) = (stats.messages_received, self.lock());

@@ -69,8 +69,8 @@ impl<T: Transport> Talk<T> {
         }
     }
 
-    /// Runs until both directions have ended: this side's after `all_sent` and the peer's final report, the peer's by its announcement.
-    /// `on_tick` may display the current counts.
+    /// Runs until both directions have ended. This side's direction ends after `all_sent` and the peer's final report;
+    /// the peer's direction ends when the peer announces it. `on_tick` may display the current counts.
     ///
     /// # Errors
     /// Fails if the connection breaks, or the peer violates the protocol or reports impossible counts.
@@ -86,17 +86,17 @@ impl<T: Transport> Talk<T> {
 
     /// Waits until the peer announces its end.
     pub async fn peer_has_ended(&self) {
-        // The sender is a field of this value, so the wait cannot fail.
+        // The sender lives in `self`, so the wait cannot fail.
         let _ = self.heard.subscribe().wait_for(|heard| heard.sent.is_final).await;
     }
 
-    /// Counts of this side's messages.
+    /// Returns the counts of this side's messages.
     pub fn outgoing(&self) -> Option<Figures> {
         let sent = self.exchange.outgoing.as_ref()?.sent(*self.has_ended.borrow());
         Some(self.figures(sent, self.heard.borrow().came, self.handle.path_sample()))
     }
 
-    /// Counts of the peer's messages.
+    /// Returns the counts of the peer's messages.
     pub fn incoming(&self) -> Option<Figures> {
         let heard = *self.heard.borrow();
         let came = self.exchange.incoming.as_ref()?.came(heard.sent.is_final);
@@ -195,14 +195,14 @@ impl<T: Transport> Talk<T> {
                 }
             }
         }
-        // The peer has its answers or is gone: the result of the close changes nothing.
+        // The peer has its answers or is gone, so the result of the close does not matter.
         if !matches!(timeout(CLOSE_WAIT_MAX, self.handle.clone().shutdown()).await, Ok(Ok(()))) {
             tracing::debug!("the connection was not closed in order");
         }
         Ok(())
     }
 
-    /// Sends a report with the current counts, each direction's final one once.
+    /// Sends a report with the current counts. The final count of each direction is sent once.
     async fn write(&self, is_end: bool, is_answer: bool) -> Result<(), SessionError> {
         let Exchange { outgoing, incoming, tells_path, .. } = &self.exchange;
         let mut bytes = Vec::new();

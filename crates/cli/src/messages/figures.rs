@@ -35,7 +35,7 @@ pub struct Figures {
     pub latency_ms: Option<Latency>,
     /// Datagrams with message symbols.
     pub datagrams: u64,
-    /// Source symbols among these datagrams.
+    /// Number of these datagrams that carry source symbols.
     pub source_symbols: u64,
     /// Path statistics of the sending side.
     pub path: Option<PathSample>,
@@ -83,7 +83,7 @@ impl Figures {
         Self { seconds, silence, ..self }
     }
 
-    /// Increase of the counters since `earlier`; latencies and path are copied.
+    /// Returns the increase of the counters since `earlier`; latencies and path are copied.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -101,18 +101,18 @@ impl Figures {
         }
     }
 
-    /// Datagrams per message that was started; `None` if there was none.
+    /// Returns the datagrams per message that was started; `None` if no message was started.
     pub fn datagrams_per_message(&self) -> Option<f64> {
         (self.begun > 0).then(|| self.datagrams as f64 / self.begun as f64)
     }
 
-    /// IP bytes that the sending side sent per byte delivered on time; `None` while unknown.
+    /// Returns the ratio of IP bytes sent to bytes delivered on time; `None` while unknown.
     pub fn ip_bytes_per_byte(&self) -> Option<f64> {
         let sent_bytes = self.path?.ip_bytes_sent;
         (self.bytes > 0).then(|| sent_bytes as f64 / self.bytes as f64)
     }
 
-    /// Text line; with `total`, all counts, as at the end.
+    /// Formats a text line; with `total`, it has all counts, for the end of a measurement.
     pub fn describe(&self, total: bool) -> String {
         let mut text = format!("{} messages", self.offered);
         let mut add = |count: u64, what: &str| {

@@ -23,8 +23,9 @@ use crate::limits::{ACCEPT_PAUSE, SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPE
 /// Path of the page.
 pub(super) const PATH: &str = "/metrics";
 
-/// Serves for ever. At the connection limit, the oldest connection of the address with most connections is closed for the newest: a scrape
-/// takes milliseconds, so an older one is stalled by its client. A flooding host displaces only itself.
+/// Serves forever. At the connection limit, a new connection replaces the oldest one of the address with the most
+/// connections. A scrape takes milliseconds, so the client of an old connection must be stalling it. A flooding host
+/// displaces only its own connections.
 pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible {
     // Dropping this future ends all connections.
     let mut connections = JoinSet::new();
@@ -42,7 +43,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
                     places.push_back((from.into(), connections.spawn(answer(stream, Arc::clone(&page)))));
                 }
                 Err(error) => {
-                    // Most likely no descriptor is free: leave the rest to the transfers.
+                    // Most likely no descriptor is free: pause, and leave the next free ones to the transfers.
                     tracing::warn!(%error, "a client of --metrics was not accepted");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -52,7 +53,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
     }
 }
 
-/// Connection to close: the oldest one of an address with the most connections.
+/// Returns the connection to close: the oldest one of an address with the most connections.
 fn victim<T>(places: &VecDeque<(AddressPrefix, T)>) -> Option<usize> {
     let held = |prefix| places.iter().filter(|(other, _)| *other == prefix).count();
     let most = places.iter().map(|&(prefix, _)| held(prefix)).max()?;

@@ -1,7 +1,7 @@
 //! `--metrics`: counters of a server, in the Prometheus text format.
 //!
-//! Counters live in the protocol crates and servers; a [`Source`] renders them on request. No label can be chosen by a peer, so the number
-//! of time series is fixed.
+//! Counters live in the protocol crates and servers; a [`Source`] renders them on request. A peer cannot choose any
+//! label, so the number of time series is fixed.
 
 mod http;
 mod of_endpoint;
@@ -93,7 +93,7 @@ impl Exporter {
         Ok(Some(Self { address, task }))
     }
 
-    /// Listening address.
+    /// Returns the listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

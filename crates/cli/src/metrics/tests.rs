@@ -27,13 +27,13 @@ fn page() -> (Arc<Page>, Arc<Asked>) {
     (Arc::new(Page::new(vec![Arc::clone(&asked) as _])), asked)
 }
 
-/// Client with a `buffer` of this many bytes towards the server.
+/// Client that can have `buffer` unread bytes in each direction.
 fn client(page: &Arc<Page>, buffer: usize) -> (DuplexStream, JoinHandle<()>) {
     let (ours, theirs) = duplex(buffer);
     (ours, tokio::spawn(http::answer(theirs, Arc::clone(page))))
 }
 
-/// Complete answer to `request`.
+/// Returns the complete answer to `request`.
 async fn ask(page: &Arc<Page>, request: &[u8]) -> String {
     let (mut ours, _serving) = client(page, 1 << 20);
     ours.write_all(request).await.unwrap();
@@ -78,7 +78,7 @@ async fn what_is_no_request_and_what_is_too_long_is_not_answered() {
         let answer = ask(&page, nonsense).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-    // The cases: one long line, one long header, and many headers.
+    // Cases: one long line, one long header, and many headers.
     let long = "a".repeat(1 << 20);
     let many = "a: b\r\n".repeat(1 << 17);
     for head in

@@ -61,8 +61,8 @@ impl Family<'_> {
         let _ = writeln!(self.text.0, "{} {value}", self.name);
     }
 
-    /// Writes one of several samples, told apart by labels. Label values must be constants of this program, never a peer's: each value is a
-    /// time series for ever.
+    /// Writes one of several samples, told apart by labels. Label values must be constants of this program, never
+    /// values from a peer: each new value creates a permanent time series.
     pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
         let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
         let _ = writeln!(self.text.0, "{}{{{}}} {value}", self.name, labels.join(","));

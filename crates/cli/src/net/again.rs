@@ -13,7 +13,7 @@ use crate::contact::{self, Contact};
 use crate::limits::LOOKUP_TIME_MAX;
 use crate::retry::{CallFailure, Caller};
 
-/// Answered call.
+/// Result of a successful connection attempt.
 #[derive(Debug)]
 pub struct Answered {
     /// Connection to the peer.
@@ -22,7 +22,7 @@ pub struct Answered {
     pub peer: String,
 }
 
-/// Known peer, with the addresses that its name resolves to.
+/// Known peer that can be called again, with the addresses of its name.
 #[derive(Debug, Clone)]
 pub struct Redial {
     addresses: Arc<Addresses>,
@@ -32,7 +32,7 @@ pub struct Redial {
 }
 
 impl Redial {
-    /// Prepares further calls to the peer that was `connected` by the name `host_port`; no other peer is accepted.
+    /// Prepares reconnections to the peer that was `connected` under the name `host_port`; no other peer is accepted.
     #[must_use]
     pub fn new(host_port: &str, args: &PathArgs, connected: Connected) -> (Self, Answered) {
         let Connected { stream, peer, contact } = connected;
@@ -41,7 +41,7 @@ impl Redial {
         (Self { addresses, args: args.clone(), contact }, Answered { stream, peer })
     }
 
-    /// Rewords the error of a call or session if keys are the reason.
+    /// Rewords the error of a connection attempt or session if keys are the reason.
     #[must_use]
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         contact::explain(self.contact.as_ref(), error)
@@ -81,7 +81,8 @@ impl Caller for Redial {
     }
 }
 
-/// Current addresses of a name. If DNS fails, the last known ones are used: a network that is down has no name server.
+/// Current addresses of a name. If DNS fails, the last known addresses are used: a network that is down has no name
+/// server.
 #[derive(Debug)]
 struct Addresses {
     host_port: String,
@@ -94,9 +95,10 @@ struct Addresses {
 struct State {
     /// Known addresses; the one that answered last comes first.
     known: Vec<SocketAddr>,
-    /// Addresses of the last call, in order.
+    /// Addresses of the last connection attempt, sorted.
     called: Vec<SocketAddr>,
-    /// A lookup is in progress. The system may take half a minute to give up, so only one runs at a time.
+    /// True while a lookup is in progress. The system may take half a minute to give up, so only one lookup runs at a
+    /// time.
     is_asking: bool,
 }
 
@@ -125,7 +127,7 @@ impl Addresses {
         });
     }
 
-    /// Addresses to call, after a lookup of limited duration.
+    /// Returns the addresses to call, after a lookup of limited duration.
     async fn now(self: &Arc<Self>) -> Vec<SocketAddr> {
         let mut told = std::pin::pin!(self.told.notified());
         told.as_mut().enable();
@@ -136,7 +138,7 @@ impl Addresses {
         state.known.clone()
     }
 
-    /// True if the addresses differ from those of the last call. Starts a lookup without waiting for it.
+    /// Returns true if the addresses differ from the last connection attempt's. Starts a lookup without waiting for it.
     fn have_changed(self: &Arc<Self>) -> bool {
         self.ask();
         let state = self.state();

@@ -1,4 +1,4 @@
-//! Calls to the addresses of a name, until one answers.
+//! Connection attempts to the addresses of a name, until one succeeds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,8 +16,8 @@ const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// Timeouts of silence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Delay before the next address is called in parallel. Longer than most RTTs: a slow answer must not cause a second connection, which
-    /// a receiver with `--once` might take for the first.
+    /// Delay before the next address is called in parallel. Longer than most RTTs: a slow answer must not cause a
+    /// second connection, which a receiver with `--once` might admit instead of the first.
     pub(super) next_address: Duration,
     /// Delay before the user is notified. Longer than the wait that follows a refusal (`spec/protocol.md`, [open-34]): otherwise the notice
     /// would precede the refusal.
@@ -30,8 +30,8 @@ pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_se
 pub(super) const PATIENCE_AGAIN: Patience =
     Patience { next_address: NEXT_ADDRESS, notice: Duration::from_secs(86_400) };
 
-/// Calls the addresses in order, the next one when the previous ones have failed or stay silent, and returns the first connection. `tell`
-/// gets one line after prolonged silence, with `advice` on what to check.
+/// Calls the addresses in order, and returns the first connection. The next address is called when the previous ones
+/// have failed or stay silent. `tell` gets one line after prolonged silence, with `advice` on the likely faults.
 ///
 /// # Errors
 /// Fails if all addresses fail.
@@ -69,7 +69,7 @@ where
                 Some(Ok((address, Ok(connection)))) => return Ok((connection, address)),
                 Some(Ok((address, Err(error)))) => {
                     if matches!(error, ConnectError::Connection(ConnectionError::UnexpectedKey(_))) {
-                        // An impostor may be answering: report this at once.
+                        // An impostor may be answering: report this without trying other addresses.
                         return Err(failed(address, error));
                     }
                     failures.note(address, error);
@@ -87,7 +87,7 @@ where
     }
 }
 
-/// Failed calls by reason.
+/// Failed connection attempts by reason.
 #[derive(Debug, Default)]
 struct Failures {
     silent: Vec<SocketAddr>,
@@ -153,7 +153,7 @@ mod tests {
         Err(ConnectionError::HandshakeTimeout { after: NEVER }.into())
     }
 
-    /// Runs calls whose answers depend on the port; returns the outcome and the notices.
+    /// Calls `count` ports, with outcomes from `answer`; returns the overall outcome and the notices.
     fn run(
         count: u16,
         patience: Patience,
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn silence_is_told_once_and_trying_goes_on() {
-        // The second address is called, and answers, only after the notice.
+        // The notice precedes the attempt at the second address, which answers.
         let patience = Patience { next_address: Duration::from_millis(20), notice: Duration::ZERO };
         let (outcome, told) = run(2, patience, |port| (port == 2).then_some(Ok(2)));
         assert_eq!(outcome, Ok(2));

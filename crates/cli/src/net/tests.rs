@@ -12,15 +12,15 @@ use super::*;
 use crate::args::listen_at_port;
 use crate::cli::{Cli, Command};
 
-/// Loopback address that no other program uses, provided each test has its own ports: on Linux, with all of 127.0.0.0/8, it depends on the
-/// process. Ports below 32768 are outside the ephemeral range.
+/// Loopback address that no other program uses. On Linux, which has all of 127.0.0.0/8, it depends on the process id.
+/// Each test needs its own ports; ports below 32768 are outside the ephemeral range.
 pub(super) fn own_loopback(port: u16) -> SocketAddr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let own = if cfg!(target_os = "linux") { [127, 64 | (high & 63), middle, low] } else { [127, 0, 0, 1] };
     (own, port).into()
 }
 
-/// Several blocks, the last one of odd length.
+/// Length of the test data: several blocks, the last one of odd length.
 const BYTES: usize = 300_001;
 
 fn path(more: &[&str]) -> PathArgs {
@@ -29,8 +29,8 @@ fn path(more: &[&str]) -> PathArgs {
     send.path
 }
 
-/// Forwards a client's datagrams from `near`, by `far`, to `to`, and the answers back; `on_datagram` receives the direction and size of
-/// each.
+/// Forwards a client's datagrams from `near` via `far` to `to`, and the answers back. `on_datagram` receives the
+/// direction and size of each datagram.
 async fn pass(near: &Socket, far: &Socket, to: SocketAddr, mut on_datagram: impl FnMut(usize, usize)) {
     let (mut forth, mut back, mut client) = ([0; 2048], [0; 2048], None);
     loop {
@@ -142,7 +142,7 @@ fn symbols_follow_from_carrier_ip_version_and_sealing() {
         (&["--mtu", "1280", "--carrier", "raw-ip"], v4, 1212, 1228),
         (&["--mtu", "1280", "--carrier", "raw-ip"], v6, 1192, 1208),
         (&["--mtu", "1491"], v4, 1415, 1420),
-        // Default choice of the library.
+        // Default of the library, without `--mtu`.
         (&[], v4, 1420, 1420),
         (&[], v6, 1404, 1420),
     ] {

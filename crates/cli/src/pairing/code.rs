@@ -40,7 +40,7 @@ impl Code {
         Self { number: (code >> 16) as u8, words: [first, second] }
     }
 
-    /// Password of the password-authenticated key exchange.
+    /// Returns the password of the password-authenticated key exchange.
     pub(super) fn password(&self) -> Zeroizing<String> {
         Zeroizing::new(self.to_string())
     }
@@ -78,7 +78,7 @@ impl FromStr for Code {
         if text.len() > PAIRING_TEXT_BYTES_MAX {
             return Err(CodeError::Form);
         }
-        // Telephones and word processors replace hyphens by these.
+        // Telephones and word processors replace hyphens by these characters.
         let separator = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | '\u{2010}'..='\u{2015}' | '\u{2212}');
         let mut parts = text.split(separator).filter(|part| !part.is_empty());
         let (Some(number), Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next(), parts.next())

@@ -36,7 +36,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Parses the reason; `None` for one of a later version.
+    /// Parses the reason; `None` for a reason that only later versions know.
     pub(super) fn from_wire(reason: u8) -> Option<Self> {
         use Refusal::{Busy, Expired, Guessed, NoCode, Protocol, Used, WrongCode};
         let known = [WrongCode, Used, Guessed, Expired, Busy, Protocol, NoCode];
@@ -83,7 +83,7 @@ pub enum PairingError {
 }
 
 impl PairingError {
-    /// Refusal of the code by either side; `None` for any other error.
+    /// Returns the refusal of the code by either side; `None` for any other error.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         match self {

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::code::Code;
 use super::error::{PairingError, Refusal};
 
-/// Length of a handshake hash, of a group element, and of a confirmation.
+/// Length in bytes of a handshake hash, of a group element, and of a confirmation.
 pub const BODY_BYTES: usize = 32;
 
 const SENDER_IDENTITY: &[u8] = b"DFCP 1 pairing sender\0";
@@ -31,7 +31,7 @@ pub struct SenderPairing(Started);
 #[derive(Debug)]
 pub struct ReceiverPairing(Started);
 
-/// Sender that has sent its confirmation and awaits the receiver's.
+/// Sender that has sent its confirmation and awaits the receiver's confirmation.
 #[derive(Debug)]
 pub struct AwaitReceiver(Agreed);
 
@@ -48,8 +48,8 @@ impl SenderPairing {
         (Self(started), element)
     }
 
-    /// Takes the receiver's element. Returns the confirmation to send, which reveals only to the receiver, and only whether the codes are
-    /// equal.
+    /// Takes the receiver's element, and returns the confirmation to send. The confirmation reveals only whether the
+    /// codes are equal, and only to the receiver.
     ///
     /// # Errors
     /// Fails if the bytes are no element of the group.
@@ -88,8 +88,8 @@ impl ReceiverPairing {
 }
 
 impl AwaitSender {
-    /// Checks the sender's confirmation, which tests a guess. Only success returns the receiver's confirmation (`spec/pairing.md`
-    /// \[pair-3\]).
+    /// Checks the sender's confirmation, which tests one guess at the code. Returns the receiver's confirmation only on
+    /// success (`spec/pairing.md` \[pair-3\]).
     ///
     /// # Errors
     /// Fails with [`Refusal::WrongCode`].
@@ -133,7 +133,7 @@ impl fmt::Debug for Started {
     }
 }
 
-/// Key shared by two sides with the same code and connection, and by nobody else.
+/// Key that only two sides with the same code and connection share.
 struct Agreed {
     key: Zeroizing<Vec<u8>>,
     handshake_hash: [u8; 32],

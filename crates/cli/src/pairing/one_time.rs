@@ -10,10 +10,10 @@ use crate::limits::PAIRING_GUESSES_MAX;
 
 /// Code of a receiver, shared by all connections that may try it.
 ///
-/// A run reserves a guess before it sends anything that depends on the code, and returns it only if the run ends before a confirmation
-/// arrives: such a run revealed nothing, and lossy paths must not cost guesses. Wrong guesses and running attempts together never exceed
-/// [`PAIRING_GUESSES_MAX`], so parallel runs gain no extra guesses. The [`GuessTally`] applies the same rule over all codes of the
-/// receiver.
+/// A run reserves a guess before it sends anything that depends on the code. It gives the guess back only if it ends
+/// before a confirmation arrives: such a run revealed nothing, and lossy paths must not cost guesses. Wrong guesses and
+/// running attempts together never exceed [`PAIRING_GUESSES_MAX`], so parallel runs gain no extra guesses. The
+/// [`GuessTally`] applies the same rule over all codes of the receiver.
 #[derive(Debug)]
 pub struct OneTimeCode {
     code: Code,
@@ -37,7 +37,7 @@ impl OneTimeCode {
         Self { code, expires, tally, state: Mutex::default() }
     }
 
-    /// Reason why the code is void; `None` while it is valid.
+    /// Returns the reason why the code is void; `None` while it is valid.
     #[must_use]
     pub fn void(&self, now: Instant) -> Option<Refusal> {
         self.why_void(&self.state(), now)
@@ -69,12 +69,12 @@ impl OneTimeCode {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Pairing run in progress. Dropped without [`Attempt::settle`], it returns its guess.
+/// Pairing run in progress. If it is dropped without [`Attempt::settle`], its guess is given back.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     one_time: &'a OneTimeCode,
@@ -82,13 +82,14 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Code to compare with.
+    /// Returns the code of this run.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.one_time.code
     }
 
-    /// Uses the guess; `right` is the result of the peer's confirmation. `Ok` is returned once in a code's life.
+    /// Ends the run and spends the guess; `right` is true if the peer's confirmation was correct. Returns `Ok` at most
+    /// once per code.
     ///
     /// # Errors
     /// Fails with [`Refusal::WrongCode`], or if the code became void during the run.

@@ -28,10 +28,11 @@ where
     in_time(run).await
 }
 
-/// Pairs as the receiver with a sender that was given the code, over an encrypted connection with this handshake hash. `Ok` proves that the
-/// sender has the same code and that there is no man in the middle; the code is then used up, even if the last frame cannot be written. The
-/// stream is then free for other use; after an error it must be closed. A wrong sender that `has_paired` before is told that codes work
-/// once: most likely it reused its old code.
+/// Pairs as the receiver with a sender that was given the code, over an encrypted connection with this handshake hash.
+/// `Ok` proves that the sender has the same code and that there is no man in the middle; the code is then used up, even
+/// if the last frame cannot be written. The stream is then free for other use; after an error it must be closed. If a
+/// sender with a wrong code `has_paired` before, it gets the error that codes work once: most likely it reused its old
+/// code.
 ///
 /// # Errors
 /// Fails as [`pair_as_sender`] does.
@@ -54,13 +55,13 @@ where
     in_time(run).await
 }
 
-/// True if these are the first bytes of a sender that asks for pairing.
+/// Returns true if these are the first bytes of a sender that requests pairing.
 #[must_use]
 pub fn begins_with(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 
-/// Refuses a sender that asks for pairing, at a receiver without a code. The stream must then be closed.
+/// Refuses a sender that requests pairing from a receiver without a code. The stream must then be closed.
 ///
 /// # Errors
 /// Always fails with [`Refusal::NoCode`].
@@ -90,7 +91,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let peer_element = element_of(Frame::read(stream).await?)?;
-    // The guess is reserved here; every error below returns it unless a confirmation was compared.
+    // The guess is reserved here; every error below gives it back unless a confirmation was compared.
     let attempt = code.attempt(now())?;
     let (pairing, element) = ReceiverPairing::start(attempt.code(), handshake_hash, &*seed()?);
     let pairing = pairing.finish(&peer_element)?;

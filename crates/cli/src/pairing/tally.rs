@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::PAIRING_WRONG_MAX;
 
-/// Counter over all codes that one receiver makes: an attacker that guesses twice at every code and never voids one is still stopped.
-/// Shared by `Arc` between the codes.
+/// Counter over all codes that one receiver makes. It also stops an attacker that guesses only twice at every code, so
+/// that no code becomes void. Shared by `Arc` between the codes.
 ///
 /// As in [`super::OneTimeCode`], a running attempt counts until it ends, so wrong guesses never exceed [`PAIRING_WRONG_MAX`].
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ struct Counts {
 }
 
 impl GuessTally {
-    /// True if no guess is left, for good.
+    /// Returns true if wrong guesses have used up all guesses, which is permanent.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.counts().wrong >= PAIRING_WRONG_MAX
     }
 
-    /// Reserves a guess for a run, if one is left; [`GuessTally::end`] must follow.
+    /// Reserves a guess for a run; returns false if none is left. [`GuessTally::end`] must follow.
     #[must_use]
     pub(super) fn begin(&self) -> bool {
         let mut counts = self.counts();
@@ -33,7 +33,7 @@ impl GuessTally {
         left
     }
 
-    /// Ends a run, which costs its guess if it was `wrong`.
+    /// Ends a run; the guess stays used if it was `wrong`.
     pub(super) fn end(&self, wrong: bool) {
         let mut counts = self.counts();
         counts.under_way -= 1;
@@ -41,7 +41,7 @@ impl GuessTally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -54,7 +54,7 @@ async fn relay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt +
     seen
 }
 
-/// Pairing through a relay: both outcomes, and the frames of the sender and of the receiver.
+/// Runs a pairing through a relay. Returns both outcomes, and the frames of the sender and of the receiver.
 async fn relayed(
     sender: (u64, [u8; 32]),
     receiver: (&OneTimeCode, [u8; 32]),

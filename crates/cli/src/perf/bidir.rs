@@ -1,5 +1,5 @@
-//! Bidirectional measurements, `perf client --bidir`. Each direction has its own data streams. Counts, statistics and ends of both share
-//! the first stream, which has one reader and one writer on each side.
+//! Bidirectional measurements, `perf client --bidir`. Each direction has its own data streams. Counts, statistics and
+//! end markers of both directions share the first stream, which has one reader and one writer on each side.
 
 mod account;
 mod first_stream;
@@ -30,7 +30,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Results at a `side` that has sent and received this.
+    /// Assigns the results of this `side` to their directions.
     fn new(side: Side, sent: Measured, received: Measured) -> Self {
         match side {
             Side::Client => Self { to_server: sent, to_client: received },
@@ -38,14 +38,14 @@ impl Both {
         }
     }
 
-    /// Each direction behind its displayed name.
+    /// Returns the displayed name and the results of each direction.
     pub fn named(&self) -> [(&'static str, &Measured); 2] {
         [("to server", &self.to_server), ("to client", &self.to_client)]
     }
 }
 
-/// Sends and receives as requested until the data of both directions is counted, over streams `beside` the first one. `on_counts` receives
-/// the counts of every report interval.
+/// Sends and receives as requested, over streams `beside` the first one, until the data of both directions is counted.
+/// `on_counts` receives the counts of every report interval.
 ///
 /// # Errors
 /// Fails if the connection breaks or the peer violates the protocol before both directions are counted.
@@ -87,7 +87,7 @@ pub async fn measure<T: Transport>(
     }
 }
 
-/// Runs both futures to completion. The error of `own` wins unless the peer gives its reason.
+/// Runs both futures to completion. If `own` fails, its error is returned, unless the peer gives a reason.
 async fn together(
     own: impl Future<Output = Result<(), SessionError>>,
     heard: impl Future<Output = Result<(), SessionError>>,
@@ -108,7 +108,7 @@ async fn together(
     }
 }
 
-/// Sends this side's data until the peer has all of it.
+/// Sends this side's data until the peer has received all of it.
 async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), SessionError> {
     let filled = source::streams::fill_all(account.handle, beside, account.request, &account.progress).await;
     filled.map_err(SessionError::Connection)?;

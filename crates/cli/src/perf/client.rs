@@ -1,4 +1,4 @@
-//! `dfcp perf client`.
+//! `dfcp perf client`: requests a measurement from a server.
 
 use dfcp_files::limits::RECEIVER_SILENCE_MAX;
 use dfcp_files::reading::read_preamble;
@@ -25,7 +25,7 @@ use crate::output;
 use crate::qlog;
 use crate::session_error::SessionError;
 
-/// Runs one measurement and prints it.
+/// Runs one measurement and prints the result.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, is not the right one, or refuses this side; or if the measurement breaks.
@@ -78,7 +78,7 @@ async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
     Ok(connected)
 }
 
-/// Runs a bidirectional measurement and prints it.
+/// Runs a bidirectional measurement and prints the result.
 async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     let request = prepare(&mut args)?;
     let Connected { stream, peer, contact } = connect(&mut args).await?;
@@ -111,13 +111,13 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Last line of the text output.
+/// Formats the last line of the text output.
 fn total(measured: &Measured, streams: u16) -> String {
     let streams = if streams > 0 { format!("  {streams} streams") } else { String::new() };
     format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))
 }
 
-/// Request for messages, if the arguments ask for them.
+/// Returns the request for messages, if the arguments specify messages.
 fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     let (&PerfClientArgs { messages: Some(bytes), every: Some(every), reverse, duration, .. }, Some(worth)) =
         (args, args.worth.worth())
@@ -127,7 +127,7 @@ fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     Some(messages::Request { reverse, bytes, every, duration, worth })
 }
 
-/// Runs a message measurement and prints it.
+/// Runs a message measurement and prints the result.
 async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
     args.path.messages = true;
     let Connected { stream, peer, contact } = connect(&mut args).await?;
@@ -152,7 +152,7 @@ async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> a
     Ok(())
 }
 
-/// Message measurement on an open connection; `on_figures` receives the current counts.
+/// Runs a message measurement on an open connection; `on_figures` receives the current counts.
 ///
 /// # Errors
 /// Fails if the connection breaks, or the server violates the protocol or takes no messages.
@@ -183,7 +183,7 @@ async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufRea
 /// Converts the arguments to a request, and copies the parameters to the path settings for new connections.
 pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     let parameters = args.parameters.parameters()?;
-    // The counts too would be encoded as the first block.
+    // With `Coding` off, the server could decode only the first block of this side's counts.
     anyhow::ensure!(
         !(args.reverse && parameters.is_coding_off()),
         "with --reverse the server sends: start it with --set coding=0, and give --set decoding=0 here"
@@ -197,7 +197,7 @@ pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     Ok(Request { direction, raw, streams, duration: args.duration, bytes_max: args.bytes })
 }
 
-/// One-way measurement on an open connection; `on_count` receives the current counts.
+/// Runs a one-way measurement on an open connection; `on_count` receives the current counts.
 ///
 /// # Errors
 /// Fails if the connection breaks or the server violates the protocol.
@@ -223,7 +223,7 @@ pub async fn session<T: Transport>(
     }
 }
 
-/// Bidirectional measurement on an open connection; `on_counts` receives the current counts.
+/// Runs a bidirectional measurement on an open connection; `on_counts` receives the current counts.
 ///
 /// # Errors
 /// Fails if the connection breaks or lacks streams, or the server violates the protocol.
@@ -250,7 +250,8 @@ async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<()
     }
 }
 
-/// JSON of the measurement: `total` covers all of it, each of `intervals` its own time.
+/// Returns the JSON of the measurement: `total` covers the whole measurement, each member of `intervals` its own
+/// interval.
 pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let mut object = of_direction(measured, intervals);
     object["peer"] = json!(peer);

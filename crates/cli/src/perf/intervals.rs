@@ -15,7 +15,7 @@ pub(super) const INTERVAL_S: f64 = 0.875;
 /// Shortest final interval that gets a line, s.
 const REST_S: f64 = 0.125;
 
-/// JSON of one direction.
+/// Returns the JSON of one direction.
 pub(super) fn of_direction(measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let intervals: Vec<_> = intervals
         .finished
@@ -54,12 +54,13 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Processes an interim count, which is an old one while the peer is silent.
+    /// Processes an interim count, which repeats an old one while the peer is silent. Returns the line to print, if one
+    /// is due.
     pub(super) fn advance(&mut self, now: &Measured) -> Option<String> {
         if now.seconds - self.last.seconds >= INTERVAL_S {
             return Some(self.cut(now));
         }
-        // Without a new count there is no interval, but still a line.
+        // Without a new count no interval ends, but a line about the silence may be due.
         let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
         let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
         is_due.then(|| {
@@ -68,7 +69,7 @@ impl Intervals {
         })
     }
 
-    /// Ends the last interval, unless the previous one has just ended.
+    /// Ends the last interval and returns its line; `None` if it is shorter than `REST_S`.
     pub(super) fn finish(&mut self, end: &Measured) -> Option<String> {
         (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
     }

@@ -39,7 +39,7 @@ pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Variants measured in one round, in this order: each cipher once, then plaintext.
+/// Returns the variants measured in one round, in this order: each cipher once, then plaintext.
 async fn protections(asked: &[Cipher]) -> anyhow::Result<Vec<Protection>> {
     let mut ciphers: Vec<Cipher> = Vec::new();
     for &cipher in asked {
@@ -81,7 +81,7 @@ fn print(args: &PerfLocalArgs, measured: &[Figures]) {
 }
 
 impl Protection {
-    /// Name of the cipher in RFCs.
+    /// Returns the RFC name of the cipher.
     const fn name(self) -> &'static str {
         match self {
             Self::Sealed(cipher) => dfcp_files::cipher_name(cipher),

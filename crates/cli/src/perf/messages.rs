@@ -20,7 +20,7 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::session_error::SessionError;
 
-/// Session of the connection, which carries the messages.
+/// Returns the session of the connection, which carries the messages.
 ///
 /// # Errors
 /// Fails on a classic connection, which has no messages.
@@ -82,7 +82,7 @@ async fn emit(outgoing: &Outgoing, request: &Request) -> Result<(), MessageError
         if due > Instant::now() {
             sleep_until(due).await;
         }
-        // Every message is different.
+        // Make every message different.
         message.iter_mut().zip(number.to_be_bytes()).for_each(|(byte, of_number)| *byte = of_number);
         outgoing.offer(&message)?;
         number += 1;
@@ -98,7 +98,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Text line, if one is due.
+    /// Returns the text line to print, if one is due.
     pub(super) fn advance(&mut self, now: &Figures) -> Option<String> {
         if now.silence >= SILENCE_SHOWN && now.in_time == self.last.in_time && now.offered == self.last.offered {
             return (now.silence - self.last.silence.min(now.silence) >= SILENCE_SHOWN / 3).then(|| {
@@ -118,7 +118,7 @@ impl Intervals {
     }
 }
 
-/// JSON of the measurement.
+/// Returns the JSON of the measurement.
 pub(super) fn summary(peer: &str, request: &Request, figures: &Figures, intervals: &Intervals) -> serde_json::Value {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     json!({

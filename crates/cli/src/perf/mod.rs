@@ -52,12 +52,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Goodput in bits per second.
+    /// Returns the goodput in bits per second.
     pub fn goodput_bps(&self) -> f64 {
         if self.seconds > 0.0 { 8.0 * self.bytes as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Increase since `earlier`.
+    /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
@@ -73,13 +73,13 @@ impl Measured {
         self.path.and_then(|path| path.found)
     }
 
-    /// Result from the start to the end.
+    /// Turns the final counts into the result of the whole measurement, with its losses by cause.
     #[must_use]
     pub fn whole(self) -> Self {
         Self { losses: self.found().and_then(|found| found.losses()), ..self }
     }
 
-    /// Text line: amount, goodput and path; with `total`, also everything sent.
+    /// Formats a text line: amount, goodput and path; with `total`, also everything sent.
     pub fn describe(&self, total: bool) -> String {
         let amount = crate::units::human_bytes(self.bytes);
         let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));
@@ -100,7 +100,7 @@ impl Measured {
     }
 }
 
-/// Streams that carry the data; `None` if the request names none.
+/// Returns the streams that carry the data; `None` if the request uses only the first stream.
 ///
 /// # Errors
 /// Fails if the connection lacks streams.
@@ -108,7 +108,7 @@ fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Op
     if request.streams == 0 { Ok(None) } else { streams_beside(handle, request).map(Some) }
 }
 
-/// Streams besides the first one.
+/// Returns the streams besides the first one.
 ///
 /// # Errors
 /// Fails if the connection lacks streams.

@@ -1,10 +1,10 @@
-//! Incompressible bytes.
+//! Generator of incompressible bytes.
 
-/// SplitMix64 (Steele, Lea, Flood 2014), of which each number gives one byte.
+/// SplitMix64 (Steele, Lea, Flood 2014). Each number yields one byte.
 pub(super) struct Noise(u64);
 
 impl Noise {
-    /// Generator with this seed.
+    /// Creates a generator with this seed.
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }

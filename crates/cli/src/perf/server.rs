@@ -1,4 +1,4 @@
-//! `dfcp perf server`.
+//! `dfcp perf server`: serves measurements to clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
 use crate::{listening, net, output, qlog};
 
-/// Serves measurements until interrupted, or one with `--once`.
+/// Serves measurements until interrupted, or one measurement with `--once`.
 ///
 /// # Errors
 /// Fails if no client could be admitted or the address cannot be used; with `--once`, also if the measurement breaks.
@@ -96,7 +96,7 @@ pub enum Outcome {
     Messages(messages::Request, Box<Figures>),
 }
 
-/// Serves one client: reads its request and fulfils it, if a server with these `parameters` can.
+/// Serves one client: reads its request and fulfils it, if `parameters` of the server permit.
 ///
 /// # Errors
 /// Fails if the connection breaks, the client violates the protocol, or the request needs other server parameters.
@@ -104,7 +104,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    // The answer is sent with the preamble: with Coding off, only the first block can be decoded.
+    // Send the answer together with the preamble: with `Coding` off, the client can decode only the first block.
     let mut answer = Service::Perf.preamble().to_vec();
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)? {
         // An orderly close lets a client of another version read this preamble and report it.
@@ -123,7 +123,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
         None => return Err(SessionError::PeerClosed),
     };
     let prepared = prepare(&handle, &request, parameters).and_then(|()| {
-        // Accept streams before the client can open them, which it does after this preamble.
+        // Accept streams before the client can open them; the client waits for this preamble.
         streams_for(&handle, &request).map_err(|error| error.to_string())
     });
     let streams = match prepared {
@@ -151,7 +151,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
     Ok(Outcome::Data(request, Box::new(measured)))
 }
 
-/// Serves one client that asks for messages.
+/// Serves one client that requests messages.
 async fn serve_messages<T: Transport>(
     handle: Handle<T>,
     reader: BufReader<Handle<T>>,
@@ -170,7 +170,7 @@ async fn serve_messages<T: Transport>(
     Ok(Outcome::Messages(request, Box::new(figures)))
 }
 
-/// Writes the last answer and closes this direction orderly. Errors do not matter: the client is gone then.
+/// Writes the last answer and closes this direction orderly. Errors are ignored: they mean that the client is gone.
 async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
     let farewell = async {
         writer.write_all(answer).await?;
@@ -258,7 +258,7 @@ fn report(peer: &str, outcome: &Result<Outcome, SessionError>, json: bool) {
     }
 }
 
-/// JSON of one of both directions.
+/// Returns the JSON of one direction.
 fn of_direction(measured: &Measured) -> serde_json::Value {
     json!({
         "measured": measured, "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),

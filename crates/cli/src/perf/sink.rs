@@ -1,4 +1,5 @@
-//! Receiving side of a measurement, client or server. Its clock, which starts at the first byte, is the measurement's.
+//! Receiving side of a measurement, client or server. The measurement uses the clock of this side, which starts at the
+//! first byte.
 
 pub(super) mod streams;
 
@@ -20,9 +21,9 @@ use crate::limits::PERF_TAIL_MAX;
 use crate::path_frame::decode_path;
 use crate::session_error::SessionError;
 
-/// Counts received data for the requested duration, or until the peer ends, and reports to the peer. `on_count` receives each interim
-/// count. The data arrives on the streams `beside` the first one, if there are any. For raw data the caller must have stopped decoding;
-/// an immediate report announces it.
+/// Counts received data for the requested duration, or until the peer ends, and reports to the peer. `on_count`
+/// receives each interim count. The data arrives on the streams `beside` the first one, if there are any. For raw data,
+/// the caller must have stopped decoding; an immediate report then tells the peer to start.
 ///
 /// # Errors
 /// Fails if the connection breaks or the peer violates the protocol before the time is up.
@@ -43,7 +44,7 @@ pub async fn sink<T: Transport>(
         } else {
             absorb(&mut reader, &tally).await?;
         }
-        // If nobody listens, the final count has already been sent.
+        // Without a receiver of this signal, the final count has already been sent.
         let _ = ended_in.send(());
         Ok(())
     });
@@ -51,7 +52,7 @@ pub async fn sink<T: Transport>(
     let count = tokio::select! {
         counted = &mut report => {
             let count = counted?;
-            // The rest is not counted, but ends with the source's last statistics.
+            // The remaining data is not counted, but the source's last statistics follow it.
             if !matches!(timeout(PERF_TAIL_MAX, &mut absorb).await, Ok(Ok(()))) {
                 tracing::debug!("the source did not come to its end");
             }
@@ -75,7 +76,7 @@ pub(super) struct Tally {
     /// Arrival times of the first byte and of the last counted one.
     span: Option<(Instant, Instant)>,
     is_ended: bool,
-    /// Peer's path statistics.
+    /// Path statistics of the peer.
     pub(super) path: Option<PathSample>,
 }
 
@@ -84,8 +85,8 @@ impl Tally {
         self.span.map(|(first, _)| first + self.duration)
     }
 
-    /// End of the current report interval, counted from the first byte (before it, from `started`), at most the deadline. Interim counts
-    /// therefore cover whole intervals.
+    /// Returns the end of the current report interval, but at most the deadline. Intervals are counted from the first
+    /// byte (before it, from `started`), so interim counts cover whole intervals.
     pub(super) fn report_due(&self, started: Instant) -> Instant {
         let now = Instant::now();
         let since = self.span.map_or(started, |(first, _)| first);
@@ -105,17 +106,17 @@ impl Tally {
         }
     }
 
-    /// Ends the count.
+    /// Ends the count; bytes that arrive later do not count.
     pub(super) fn end(&mut self, now: Instant) {
         self.is_ended = !self.is_time_up(now);
     }
 
-    /// Time since the last counted byte; before the first one, since `started`.
+    /// Returns the time since the last counted byte; before the first one, since `started`.
     pub(super) fn silence(&self, now: Instant, started: Instant) -> Duration {
         now - self.span.map_or(started, |(_, last)| last)
     }
 
-    /// Count to report now.
+    /// Returns the count to report now.
     pub(super) fn count(&self, now: Instant) -> Count {
         let (first, last) = self.span.unwrap_or((now, now));
         let (stage, elapsed) = match self.is_ended {
@@ -153,7 +154,7 @@ async fn report<T: Transport>(
     let started = Instant::now();
     loop {
         let due = if std::mem::take(&mut at_once) { started } else { tally.lock().report_due(started) };
-        // End only between two reports: a truncated one would corrupt the final one.
+        // End only between two reports: a truncated report would corrupt the final one.
         tokio::select! {
             biased;
             _ = &mut ended => {}
@@ -171,7 +172,7 @@ async fn report<T: Transport>(
         };
         timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(SessionError::Connection)?;
         if count.stage != Stage::Running {
-            // The peer has its answer or is gone: the result of the close changes nothing.
+            // The peer has its answer or is gone, so the result of the close does not matter.
             if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
                 tracing::debug!("the connection was not closed in order");
             }
@@ -181,7 +182,7 @@ async fn report<T: Transport>(
     }
 }
 
-/// Reads frames to the end; counts data as they arrive, not per frame.
+/// Reads frames to the end; counts data as the bytes arrive, not per frame.
 async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
     let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let mut body = Vec::new();

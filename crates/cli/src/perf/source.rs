@@ -21,18 +21,18 @@ use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 use crate::path_frame::encode_path;
 use crate::session_error::SessionError;
 
-/// Body of a data frame, bytes: the overshoot when the time is up.
+/// Body length of a data frame, bytes. The source may send this much after the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
 
 /// Interval at which the source polls for acknowledgements.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Loss assumed until it is measured, as the RTT is: high, so that they do not throttle the measurement.
+/// Loss and RTT assumed until they are measured: high, so that they do not throttle the measurement.
 const LOSS_ASSUMED: f64 = 0.5;
 const RTT_ASSUMED_MS: f64 = 1000.0;
 
-/// Sends as requested until the peer ends the measurement, over the streams `beside` the first one, if any, and reads the peer's counts.
-/// `on_count` receives each interim count.
+/// Sends as requested until the peer ends the measurement, and reads the peer's counts. The data goes over the streams
+/// `beside` the first one, if there are any. `on_count` receives each interim count.
 ///
 /// # Errors
 /// Fails if the connection breaks or the peer violates the protocol before its final count.
@@ -83,18 +83,18 @@ pub async fn source<T: Transport>(
 pub(super) struct Progress {
     /// Bytes of data in frames started so far.
     data_bytes: AtomicU64,
-    /// No data follows.
+    /// True if no data follows.
     pub(super) is_ended: AtomicBool,
-    /// Everything is written and confirmed.
+    /// True if everything is written and confirmed.
     is_closed: AtomicBool,
-    /// The peer has ended the measurement.
+    /// True if the peer has ended the measurement.
     pub(super) is_time_up: AtomicBool,
-    /// Signals a count from the peer. The first one means that the peer is ready for undecoded data.
+    /// Signals a count from the peer. The first count means that the peer is ready for undecoded data.
     counted: Notify,
 }
 
 impl Progress {
-    /// True if the peer has ended the measurement, or should have.
+    /// Returns true if the peer has ended the measurement, or the end is overdue.
     fn is_over(&self, started: Instant, request: &Request) -> bool {
         self.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX
     }
@@ -109,20 +109,20 @@ impl Progress {
             Stage::Running | Stage::TimeUp => count.bytes <= sent_bytes,
             Stage::Ended => self.is_ended.load(Ordering::Relaxed) && count.bytes == sent_bytes,
         };
-        // The request has whole milliseconds, at least one.
+        // The request carries the duration in whole milliseconds, at least one.
         let duration = request.duration.max(Duration::from_millis(1));
         let is_within = Duration::from_micros(count.elapsed_us) <= duration;
         if is_sent && is_within && count.bytes >= before_bytes { Ok(()) } else { Err(ProtocolError::Summary) }
     }
 
-    /// Bytes written to all streams.
+    /// Returns the number of bytes written to all streams.
     fn written_bytes<T: Transport>(&self, first: &Handle<T>, request: &Request) -> u64 {
         let beside = if request.streams > 0 { self.data_bytes.load(Ordering::Relaxed) } else { 0 };
         first.written_bytes() + beside
     }
 }
 
-/// Waits for `next`. After twice the usual time, and then at each usual time, reports how long nothing has arrived.
+/// Waits for `next`. Every two report intervals, calls `tell` with the time for which nothing has arrived.
 async fn meanwhile<F: Future>(next: F, mut tell: impl FnMut(Duration)) -> F::Output {
     let (since, mut ticks) = (Instant::now(), interval_at(Instant::now() + 2 * REPORT_INTERVAL, 2 * REPORT_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -176,10 +176,11 @@ fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
     }
 }
 
-/// Writes data until the peer ends the measurement or the bytes are used up, then the end.
+/// Writes data until the peer ends the measurement or the bytes are used up, then ends the stream.
 async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     if request.raw {
-        // Data that arrives before the peer stops decoding is decoded, at the codec's cost and possibly into garbage.
+        // Wait until the peer has stopped decoding: it would decode earlier data, at the codec's cost and possibly into
+        // garbage.
         progress.counted.notified().await;
     }
     let started = Instant::now();
@@ -229,8 +230,8 @@ async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &
     Ok(())
 }
 
-/// True if unacknowledged data exceeds the need of the path, so that the end is not delayed by a long queue. Always false if the transport
-/// keeps no statistics.
+/// Returns true if more data is unacknowledged than the path needs: a longer queue would delay the end. Always false if
+/// the transport keeps no statistics.
 fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: Duration) -> bool {
     handle.path_sample().is_some_and(|path| {
         let ahead_bytes = written_bytes.saturating_sub(path.bytes_acknowledged);
@@ -238,8 +239,8 @@ fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: D
     })
 }
 
-/// Limit of unacknowledged bytes for a path that has carried this in `elapsed`: the flight, data awaiting repair (eight round trips at
-/// heavy loss), and the send queue of one report interval.
+/// Returns the limit of unacknowledged bytes, for the mean rate over `elapsed`. It covers data in flight and awaiting
+/// repair (two round trips, eight at heavy loss), and the send queue of one report interval.
 fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
     let rate_bytes_s = path.ip_bytes_sent as f64 / elapsed.as_secs_f64().max(1e-3);
     let round_trips = 2.0 + 12.0 * path.loss.unwrap_or(LOSS_ASSUMED).min(LOSS_ASSUMED);

@@ -32,7 +32,7 @@ fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// A server which was started without `--set`.
+/// Runs a server that was started without `--set`.
 async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), SessionError> {
     server::session(connection, &Parameters::default()).await.map(data_of)
 }
@@ -166,7 +166,7 @@ fn intervals_count_their_own_time_and_add_up_to_the_total() {
     assert_eq!((of("/bytes"), &object["bytes"]), (vec![1e6, 3e6, 0.0, 5e5], &4_500_000.into()));
 }
 
-/// Client whose server answers with `claims` before any data is sent.
+/// Runs a client whose server sends `claims` before it has received any data.
 fn believed(claims: &[Count]) -> Result<Measured, SessionError> {
     let request = request(false, 1000);
     let (here, mut there) = duplex(100);
@@ -221,8 +221,8 @@ fn counts_do_not_shrink_and_do_not_outlast_the_measurement() {
     }
 }
 
-/// Writing end of a path that takes a block of 10 kB every 10 ms (8 Mbit/s) from an unlimited send buffer, and acknowledges it at once, on
-/// a paused clock.
+/// Writing end of a path that takes a block of 10 kB every 10 ms (8 Mbit/s) from an unlimited send buffer, and
+/// acknowledges it immediately, on a paused clock.
 struct Slow {
     reader: DuplexStream,
     buffer: mpsc::UnboundedSender<Vec<u8>>,
@@ -265,7 +265,7 @@ impl Slow {
         let mut free_at = tokio::time::Instant::now();
         while let Some(write) = writes.recv().await {
             for block in write.chunks(Self::BLOCK_BYTES) {
-                // Sum exact times, not the timer's errors.
+                // Add up exact times, so that timer errors do not accumulate.
                 free_at = free_at.max(tokio::time::Instant::now() - Duration::from_millis(2));
                 free_at += Duration::from_secs_f64(8.0 * block.len() as f64 / Self::RATE_BPS);
                 tokio::time::sleep_until(free_at).await;

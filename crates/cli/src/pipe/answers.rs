@@ -36,7 +36,7 @@ impl InFrom {
         }
     }
 
-    /// The address, without a port.
+    /// Returns the address, without a port.
     pub(super) fn ip(self) -> IpAddr {
         match self {
             Self::Address(ip) => ip,
@@ -69,11 +69,11 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Answers {
     only: Option<InFrom>,
-    /// Current destination, and the time it was last heard.
+    /// Current destination, and the arrival time of its last datagram.
     present: Option<(SocketAddr, Instant)>,
     /// Address of this socket.
     own: SocketAddr,
-    /// Cached lookup: the last source with this socket's port, and whether it is a local address.
+    /// Cached lookup: the last source with this socket's port, and true if it is a local address.
     looked_up: Option<(SocketAddr, bool)>,
 }
 
@@ -82,7 +82,7 @@ impl Answers {
         Self { only, present: None, own, looked_up: None }
     }
 
-    /// Processes a datagram from `from`.
+    /// Processes the arrival of a datagram from `from`, and decides what to do with it.
     pub(super) fn heard(&mut self, from: SocketAddr, now: Instant) -> Verdict {
         // A datagram with this socket's own address as source would loop the answers.
         if self.is_own(from) || self.only.is_some_and(|only| !only.is(from)) {
@@ -113,7 +113,7 @@ impl Answers {
         }
     }
 
-    /// Current destination of answers, if any.
+    /// Returns the current destination of answers, if any.
     pub(super) fn to(&self) -> Option<SocketAddr> {
         match (self.only, self.own) {
             (Some(InFrom::Port(SocketAddr::V4(only))), SocketAddr::V6(_)) => {
@@ -125,7 +125,8 @@ impl Answers {
     }
 }
 
-/// True for an address of this machine, found by the routing table's source address. No packet is sent.
+/// Returns true for an address of this machine: the routing table selects it as the source address towards itself. No
+/// packet is sent.
 fn is_of_this_machine(address: SocketAddr) -> bool {
     let source = || -> io::Result<IpAddr> {
         let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -137,7 +138,8 @@ fn is_of_this_machine(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback() || source().is_ok_and(|source| source == address.ip())
 }
 
-/// True if one host can be answered and wants it: source port 0 means no answer (RFC 768).
+/// Returns true if `from` is a single host that can receive answers. Source port 0 means that no answer is wanted (RFC
+/// 768).
 fn can_be_answered(from: SocketAddr) -> bool {
     let is_of_many = match from.ip().to_canonical() {
         IpAddr::V4(ip) => ip.is_broadcast() || ip.is_multicast(),
@@ -163,7 +165,7 @@ mod tests {
         let mut answers = Answers::new(None, at(OWN));
         assert_eq!(answers.to(), None);
         let (player, stranger, start) = (at("192.0.2.7:1"), at("198.51.100.9:1"), Instant::now());
-        // 10 000 forged datagrams while the real source sends now and then.
+        // 20 000 forged datagrams within 10 s, while the real source sends every 4.9 s.
         for ms in 0..10_000 {
             let now = start + Duration::from_millis(ms);
             if ms % 4_900 == 0 {

@@ -98,7 +98,7 @@ fn in_from(text: &str) -> Result<InFrom, String> {
         (Ok((IpAddr::V6(ip), Some(interface))), None) => Ok(InFrom::Behind(ip, interface)),
         (Ok((ip, _)), Some(port)) => Ok(InFrom::Port(SocketAddr::new(ip, port))),
         (Ok((ip, _)), None) => Ok(InFrom::Address(ip)),
-        // The address is valid, but its interface does not exist.
+        // The address is valid, but its zone names no local interface.
         (Err(error), _) if bare.contains('%') => Err(error.to_string()),
         (Err(_), _) => Err(expected.to_owned()),
     }

@@ -1,4 +1,4 @@
-//! Calling end: `dfcp pipe udp`.
+//! Calling end of a pipe: `dfcp pipe udp`.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
-        // A code opens one connection only, and a first failure needs the user.
+        // Give up: a code opens only one connection, and after a failed first connection the user must act.
         if !was_open || args.host.code.is_some() {
             return Err(error);
         }

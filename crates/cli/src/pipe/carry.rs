@@ -41,7 +41,7 @@ pub(super) struct Carried {
     pub(super) refused: u64,
 }
 
-/// Counts of datagrams lost after arriving in time.
+/// Counts of datagrams that arrived in time but were not delivered.
 #[derive(Debug, Default)]
 struct HandedOn {
     overtaken: AtomicU64,
@@ -166,7 +166,7 @@ impl Carried {
         }
     }
 
-    /// Text lines: one per direction with traffic, at least one.
+    /// Returns the text lines: one per direction with traffic, at least one.
     pub(super) fn lines(&self, peer: &str, total: bool) -> Vec<String> {
         let line = |direction: &str, figures: &Figures| {
             (figures.offered > 0).then(|| format!("{direction} {peer}: {}", figures.describe(total)))

@@ -22,14 +22,14 @@ pub(super) struct Local {
 /// Destination of datagrams from the other end.
 #[derive(Debug)]
 enum Peer {
-    /// Address that the socket is connected to; no other source is heard.
+    /// Address that the socket is connected to; datagrams of other sources are not received.
     Fixed(SocketAddr),
-    /// Source that sends to this socket.
+    /// Destination chosen among the sources that send to this socket.
     Heard(Mutex<Answers>),
 }
 
 impl Local {
-    /// Binds to `address`; accepts datagrams from `only`, if given, and answers the current source.
+    /// Binds to `address`. Accepts datagrams from `only`, if given, and answers the current source.
     ///
     /// # Errors
     /// Fails if the address cannot be used, or if `only` can never send to it.
@@ -57,12 +57,12 @@ impl Local {
         let Some(&to) = found.first() else { bail!("{address} has no address, check the name in --out") };
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).await.context("cannot make a socket")?;
-        // A connected socket hears no other source.
+        // A connected socket receives from no other source.
         socket.connect(to).await.with_context(|| format!("cannot send to {to}, check --out"))?;
         Ok(Self { socket, peer: Peer::Fixed(to) })
     }
 
-    /// Local address of the socket.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
     /// Passes on the system's error.
@@ -88,7 +88,7 @@ impl Local {
         }
     }
 
-    /// True if a datagram from `from` goes through the pipe.
+    /// Returns true if a datagram from `from` goes through the pipe.
     fn takes(&self, from: SocketAddr) -> bool {
         match &self.peer {
             Peer::Fixed(_) => true,
@@ -102,7 +102,7 @@ impl Local {
         }
     }
 
-    /// Sends a datagram; `false` if there is no destination yet, or the system refuses it.
+    /// Sends a datagram; returns false if there is no destination yet, or the system refuses the datagram.
     pub(super) async fn send(&self, datagram: &[u8]) -> bool {
         let (to, sent) = match &self.peer {
             Peer::Fixed(to) => (*to, self.socket.send(datagram).await),
@@ -119,6 +119,6 @@ impl Local {
 }
 
 fn lock(answers: &Mutex<Answers>) -> MutexGuard<'_, Answers> {
-    // Every change is complete before the lock is released.
+    // Poisoning is harmless: every change is complete before the lock is released.
     answers.lock().unwrap_or_else(PoisonError::into_inner)
 }

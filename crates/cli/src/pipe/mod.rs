@@ -1,4 +1,5 @@
-//! `dfcp pipe`: carries any UDP stream, each datagram as a message with a deadline. Specified in `spec/file-transfer.md` §7.
+//! `dfcp pipe`: carries any UDP stream, with each datagram as a message with a deadline. Specified in
+//! `spec/file-transfer.md` §7.
 
 mod answers;
 pub mod args;

@@ -1,4 +1,4 @@
-//! Delivery times of received datagrams: at once, in order, or in order with their original spacing.
+//! Delivery times of received datagrams: immediately, in order, or in order with their original spacing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,8 @@ pub(super) struct Release {
     /// Waiting datagrams, by number.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
-    /// Time after which no datagram up to a number can arrive; both rise. A number without an entry has the time of the next entry.
+    /// Times after which no datagram up to the given number can arrive; times rise with numbers. A number without an
+    /// entry has the time of the next entry.
     over: BTreeMap<u64, Instant>,
     /// Entries of `over` visited so far.
     #[cfg(test)]
@@ -56,8 +57,8 @@ impl Release {
         }
     }
 
-    /// Queues a datagram that arrived `now`, after a latency of `took`. One behind its delivered successors is dropped, except with `Any`.
-    /// Without room, the oldest are delivered early.
+    /// Queues a datagram that arrived `now`, after a latency of `took`. A datagram whose successors have been delivered
+    /// is dropped, except with `Any`. If the queue is full, the oldest datagrams are delivered early.
     pub(super) fn push(&mut self, now: Instant, id: u32, took: Duration, bytes: Vec<u8>) {
         let number = if self.order == Order::Any { self.came } else { self.number(id) };
         if number < self.next {
@@ -72,9 +73,9 @@ impl Release {
         }
     }
 
-    /// Records that nothing up to `number` can arrive after `over_at`: all earlier datagrams expire before it. Times therefore rise with
-    /// numbers, and no datagram waits beyond its own. Entries implied by a higher one are removed, so each datagram costs one insertion and
-    /// one removal.
+    /// Records that no datagram up to `number` can arrive after `over_at`: all earlier datagrams expire before it.
+    /// Times therefore rise with numbers, and no datagram waits beyond its own expiry. Entries implied by the entry of
+    /// a higher number are removed, so each datagram costs one insertion and one removal.
     fn note_over(&mut self, number: u64, over_at: Instant) {
         if self.order != Order::Any {
             if self.over.range(number..).next().is_some_and(|(_, &at)| at <= over_at) {
@@ -96,12 +97,12 @@ impl Release {
         }
     }
 
-    /// Full number of a message id, whose 32 bits wrap: the candidate nearest to the expected one.
+    /// Returns the full number of a message id, whose 32 bits wrap: the candidate nearest to the expected number.
     fn number(&self, id: u32) -> u64 {
         self.next.saturating_add_signed(i64::from(id.wrapping_sub(self.next as u32) as i32))
     }
 
-    /// Next datagram to deliver `now`.
+    /// Returns the next datagram to deliver `now`.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
         let is_full = self.held_bytes > PIPE_HELD_BYTES_MAX || self.held.len() > PIPE_HELD_MAX;
         if !is_full && self.next_timeout()? > now {
@@ -114,7 +115,7 @@ impl Release {
         Some(bytes)
     }
 
-    /// Time at which [`pop`](Self::pop) returns a datagram next; a past time means now.
+    /// Returns the time at which [`pop`](Self::pop) returns the next datagram; a past time means now.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let (&number, _) = self.held.first_key_value()?;
         let (_, &over_at) = self.over.range(number..).next()?;
@@ -123,7 +124,7 @@ impl Release {
         Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
     }
 
-    /// Number of datagrams dropped because later ones had been delivered.
+    /// Returns the number of datagrams dropped because later ones had been delivered.
     pub(super) fn overtaken(&self) -> u64 {
         self.overtaken
     }
@@ -151,7 +152,7 @@ mod tests {
         left
     }
 
-    /// Number 1 is repaired 50 ms later, number 3 never.
+    /// Arrivals. Number 1 is repaired 50 ms later, number 3 never arrives.
     const CAME: [(u32, u32, u32); 4] = [(25, 0, 25), (33, 2, 25), (79, 1, 75), (41, 4, 25)];
 
     #[test]
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(release.held.len(), PIPE_HELD_MAX);
     }
 
-    /// A peer chooses the order and lateness of its datagrams.
+    /// Attack: a peer chooses the order and lateness of its datagrams.
     #[test]
     fn a_datagram_costs_no_more_when_many_are_held() {
         for count in [100_u32, 60_000] {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Random datagrams: none delivered twice, none out of order, none held beyond its time.
+        /// Random datagrams: none is delivered twice, out of order, or later than its time.
         #[test]
         fn order_is_kept_and_nothing_waits_for_ever(
             steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),

@@ -1,4 +1,4 @@
-//! Listening end: `dfcp pipe serve`.
+//! Listening end of a pipe: `dfcp pipe serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::stats::StatsLine;
 use crate::stop::Stop;
 use crate::{listening, net, output};
 
-/// Serves pipes until `stop`, or one with `--once`.
+/// Serves pipes until `stop`, or one pipe with `--once`.
 pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
@@ -76,7 +76,7 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
             anyhow::ensure!(carried, "the pipe broke; see the message above and start it again");
             Ok(())
         }
-        // An orderly end, even with open pipes.
+        // This is an orderly end, even with open pipes.
         ServingEnd::Stopped { .. } => Ok(()),
     }
 }

@@ -91,7 +91,7 @@ async fn answers_stay_with_the_source_whatever_strangers_send() {
     program.send_to(b"play", address).await.unwrap();
     let mut buffer = [0; 100];
     let (_, way_back) = timeout(PATIENCE, player.recv_from(&mut buffer)).await.unwrap().unwrap();
-    // Forged, as by any sender with the stranger's source address.
+    // Simulate a forged datagram with the stranger's source address.
     stranger.send_to(b"x", address).await.unwrap();
     assert_eq!(receive(&player).await, b"x", "it is carried");
     for number in 0..100_u8 {
@@ -120,7 +120,7 @@ async fn only_the_named_source_is_heard() {
     ask.send(true).unwrap();
     assert_eq!(called.await.unwrap().unwrap().sent.offered, 1);
     served.await.unwrap().unwrap();
-    // A source of the other IP version can never be heard.
+    // Datagrams of a source of the other IP version can never arrive.
     let never = Local::listen("127.0.0.1:0", Some(InFrom::Address("2001:db8::1".parse().unwrap()))).await;
     assert!(never.unwrap_err().to_string().contains("--in-from"));
 }

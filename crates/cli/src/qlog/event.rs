@@ -135,7 +135,7 @@ impl Event {
     }
 }
 
-/// Data of a record; a datagram's are written without an intermediate value.
+/// Data of a record. Fields of a datagram are serialised directly, without an intermediate `Value`.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Data<'a> {
@@ -175,7 +175,8 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Fields of qlog's recovery event that have the same meaning here; the others are about congestion windows. A `line` rate is written as 0.
+/// Returns the fields of qlog's recovery event that have the same meaning here; its other fields describe congestion
+/// windows. A `line` rate is omitted.
 fn recovery(stats: &Stats) -> Option<Value> {
     let rtt = (!stats.rtt.is_zero()).then(|| ("smoothed_rtt", milliseconds(stats.rtt).into()));
     let rate = (stats.rate_bps > 0).then(|| ("pacing_rate", stats.rate_bps.into()));

@@ -24,7 +24,7 @@ impl Write for Memory {
 }
 
 impl Memory {
-    /// Records of the file, each of which must be whole.
+    /// Returns the records of the file, each of which must be complete.
     fn records(&self) -> Vec<Value> {
         records(&self.0.lock().unwrap())
     }
@@ -106,7 +106,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     assert!(matches!(trace.done.lock().unwrap().recv(), Ok(())));
 }
 
-/// Disk that blocks until released.
+/// Writer that blocks until released, like a stuck disk.
 #[derive(Clone)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Memory);
 

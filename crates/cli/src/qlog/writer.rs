@@ -25,9 +25,10 @@ const EVENT_SCHEMA: &str = "dfcp:qlog-events:1";
 pub(super) struct Writer<W: Write> {
     out: BufWriter<W>,
     bytes: u64,
-    /// The trace has reached its length limit.
+    /// True if the trace has reached its length limit.
     is_cut: bool,
-    /// Time of the last record. Connections report in turns, so an event may be slightly late.
+    /// Time of the last record; no later record gets an earlier time. Connections report in turns, so an event's time
+    /// may be slightly increased.
     latest: Duration,
 }
 
@@ -42,7 +43,7 @@ struct Record<'a, D> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the header unbuffered: errors must show before there are connections.
+    /// Writes the header unbuffered, so that errors show before there are connections.
     pub(super) fn begin(out: W, side: Side, now: SystemTime) -> io::Result<Self> {
         let mut writer = Self { out: BufWriter::new(out), bytes: 0, is_cut: false, latest: Duration::ZERO };
         let vantage_point = match side {
@@ -92,7 +93,7 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Writes an event, preceded by the number of missing ones.
+    /// Writes an event, preceded by a record with the number of lost events, if any.
     fn take(&mut self, message: &Message, shared: &Shared) -> io::Result<()> {
         if self.is_cut {
             return Ok(());
@@ -117,7 +118,7 @@ impl<W: Write> Writer<W> {
         self.append(&Record { time, name, group_id: &message.group, data })
     }
 
-    /// Monotonic time of a record.
+    /// Returns the monotonic time of a record, ms.
     fn time(&mut self, at: Duration) -> f64 {
         self.latest = self.latest.max(at);
         self.latest.as_secs_f64() * 1e3

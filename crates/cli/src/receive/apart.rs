@@ -26,7 +26,7 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// Files of this user, and files that the arguments name.
+    /// Collects the files of this user, and the files that the arguments name.
     pub(super) fn of(args: &AdmissionArgs, audit: &AuditArgs, recorded: Vec<PathBuf>) -> Self {
         // Without a home directory there are no keys, and only keyless connections work.
         let config = ConfigDir::of_user().ok();
@@ -37,10 +37,11 @@ impl Trusted {
         Self { config: config.map(|config| config.path().to_owned()), files }
     }
 
-    /// Checks that no file stored in `output` can be, lie beside, or lie on the path to a trusted file. The paths need not exist.
+    /// Checks that no file stored in `output` can be a trusted file, lie beside one, or be a component of its path. The
+    /// paths need not exist.
     ///
     /// # Errors
-    /// Fails if one can, or if a path cannot be resolved.
+    /// Fails if such a file is possible, or if a path cannot be resolved.
     pub(super) fn check_apart(&self, output: &Path) -> anyhow::Result<()> {
         let follow = |path: &Path| {
             Walk::along(path).with_context(|| format!("cannot find {}, check the path", printable_path(path)))
@@ -106,8 +107,8 @@ impl Walk {
         Ok(walk)
     }
 
-    /// True if the path leads to `directory`, or to or through a name inside it. Passing through the directory itself is harmless: senders
-    /// cannot change where it leads.
+    /// Returns true if the path leads to `directory`, or to or through a name inside `directory`. Passing through the
+    /// directory itself is harmless: senders cannot change the directory's own name.
     fn depends_on(&self, directory: &Path) -> bool {
         let is_in = |name: &PathBuf| name != directory && name.starts_with(directory);
         self.end == directory || self.names.iter().any(is_in)

@@ -1,4 +1,4 @@
-//! `dfcp receive --partials`.
+//! `dfcp receive --partials`: lists unfinished files.
 
 use std::path::Path;
 use std::time::SystemTime;

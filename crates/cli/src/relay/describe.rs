@@ -3,7 +3,7 @@
 use dfcp_relay::{Datagrams, DirectionStats};
 use dfcp_terminal::units::{human_bytes, human_percent};
 
-/// `990 of 1000 forwarded (1.40 MB), 10 lost (1 %)`, with further fates if they occurred.
+/// Formats `990 of 1000 forwarded (1.40 MB), 10 lost (1 %)`, with further outcomes if they occurred.
 pub(crate) fn describe(stats: &DirectionStats) -> String {
     let share = |part: Datagrams| part.packets as f64 / stats.received.packets.max(1) as f64;
     let mut text = format!(

@@ -53,7 +53,7 @@ impl Source for OfRelay {
     }
 }
 
-/// Datagrams that have left the link, by fate.
+/// Returns the datagrams that have left the link, by outcome.
 fn fates(stats: &DirectionStats) -> [(&'static str, Datagrams); 5] {
     [
         ("forwarded", stats.forwarded),

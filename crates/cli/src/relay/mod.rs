@@ -81,7 +81,7 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let Path { links: [forward, backward], schedule } = args.link.path()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
     let to = target(&args.to, listen).await?;
-    // 32 bits tell runs apart and are short to type.
+    // A seed of 32 bits tells runs apart and is short to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
     let mut relay = Relay::start(RelayConfig { listen, to, forward, backward, schedule, seed })
         .await
@@ -111,7 +111,7 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// First address of the target, preferably of the listening address's family.
+/// Returns the first address of the target, preferably of the listening address's family.
 async fn target(to: &str, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
     let addresses = resolve(to).await?;
     let alike = addresses.iter().find(|address| address.is_ipv4() == listen.is_ipv4());

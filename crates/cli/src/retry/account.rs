@@ -13,8 +13,8 @@ use crate::progress::Display;
 use crate::progress::OutageFigures;
 use crate::silence::Silence;
 
-/// Counts each confirmed entry once over all sessions, and displays them as one transfer. Each session meets every entry again, so only the
-/// last session's failures and skips are reported.
+/// Counts each confirmed entry once over all sessions, and displays all sessions as one transfer. Each session offers
+/// every entry again, so only the last session's failures and skips are reported.
 #[derive(Debug)]
 pub struct Account {
     display: Display,
@@ -32,19 +32,20 @@ struct State {
     total: Report,
     /// Name hashes of the confirmed entries.
     confirmed: BTreeSet<u64>,
-    /// Files sent completely in earlier sessions without an answer.
+    /// Name hashes of files that were sent completely in earlier sessions, but not confirmed.
     unanswered: BTreeSet<u64>,
     /// Bytes of content received in earlier sessions.
     earlier_bytes: u64,
     /// Bytes of the current session.
     session_bytes: u64,
-    /// Smallest number of bytes left to send, as far as known.
+    /// Minimum number of bytes left to send over all sessions; `None` while unknown.
     least_left_bytes: Option<u64>,
     has_progressed: bool,
 }
 
 impl Account {
-    /// Creates the account of a transfer on `display`, with one session or possibly several.
+    /// Creates the account of a transfer, shown on `display`. With `may_take_several`, the transfer may have several
+    /// sessions.
     #[must_use]
     pub fn new(display: Display, may_take_several: bool) -> Arc<Self> {
         let state = State {
@@ -80,7 +81,7 @@ impl Account {
 }
 
 impl State {
-    /// Counts an outcome, and returns it as it should be displayed.
+    /// Counts an outcome, and returns it for display; `None` if an earlier session has counted it.
     fn entry(&mut self, outcome: &EntryOutcome) -> Option<EntryOutcome> {
         if outcome.failure.is_some() {
             return Some(outcome.clone());
@@ -104,13 +105,14 @@ impl State {
         Some(outcome)
     }
 
-    /// Combined snapshot over all sessions.
+    /// Returns the combined snapshot over all sessions.
     fn snapshot(&mut self, snapshot: &Snapshot) -> Snapshot {
         self.session_bytes = snapshot.done_bytes;
         match snapshot.total_bytes.filter(|_| snapshot.total_is_final) {
             Some(total_bytes) => {
                 let left_bytes = total_bytes.saturating_sub(snapshot.done_bytes);
-                // A peer that always breaks off at the same point makes no progress, however much it sends before.
+                // A peer that always breaks off at the same point makes no progress, even if it sends much before that
+                // point.
                 if self.least_left_bytes.is_none_or(|least| left_bytes < least) {
                     self.has_progressed |= snapshot.done_bytes > 0;
                     self.least_left_bytes = Some(left_bytes);
@@ -198,7 +200,8 @@ impl Observer for Account {
     }
 }
 
-/// Hash of a name. Names come from this user's own files or are displayed to the user; a collision would count two as one.
+/// Hashes a name. Collisions, which count two entries as one, are no attack: names come from this user's own files or
+/// are displayed to the user.
 fn hash(name: &str) -> u64 {
     let mut hash = [0; 8];
     blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut hash);

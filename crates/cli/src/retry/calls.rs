@@ -1,5 +1,6 @@
-//! Calls to a peer. A call lasts half a minute and retransmits at least every second, so a further one starts only after it ends or when
-//! the peer's name resolves elsewhere: a suspended peer that wakes would pay a handshake for each.
+//! Connection attempts ("calls") to the peer of a lost session. A call lasts half a minute and retransmits at least
+//! every second. A further call starts only after the previous one has ended, or when the peer's name resolves to
+//! another address: a suspended peer that wakes would have to do a handshake for each call.
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +13,7 @@ use crate::limits::CALLS_AT_ONCE_MAX;
 pub struct CallFailure {
     /// True if a later call may succeed.
     pub is_transient: bool,
-    /// Error for people.
+    /// Error for display.
     pub error: anyhow::Error,
 }
 
@@ -21,7 +22,7 @@ pub trait Caller {
     /// The result of a call.
     type Connection: Send + 'static;
 
-    /// True if a call would go to other addresses than the last one, as far as known.
+    /// Returns true if a new call would go to other addresses than the last call, as far as known.
     fn has_moved(&self) -> bool;
 
     /// Makes one call. Cancel-safe.

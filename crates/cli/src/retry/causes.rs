@@ -3,8 +3,8 @@
 use dfcp::ConnectError;
 use dfcp_files::is_transient_connection;
 
-/// True if a later call may succeed. After an earlier session, rights and settings of this side are known to work; closed ports and missing
-/// routes are typical of starting hosts and networks.
+/// Returns true if a later call may succeed. An earlier session has shown that rights and settings of this side are
+/// correct; closed ports and missing routes are typical of starting hosts and networks.
 #[must_use]
 pub fn is_transient_call(error: &ConnectError) -> bool {
     match error {

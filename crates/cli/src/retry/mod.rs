@@ -1,10 +1,10 @@
 //! Transfers that outlive their sessions: the calling side opens a new session after a loss, and resumes.
 //!
-//! Only an established session is retried: a failed first call means a wrong command line.
+//! Only an established session is retried: if the first connection fails, the command line is probably wrong.
 //!
-//! A silent session may recover, so the peer is called *in parallel*: the first of the two to hear from the peer continues, and an outage
-//! shorter than the idle timeout costs nothing. Errors that another session would meet too end the transfer
-//! ([`TransferError::may_be_resumed`]).
+//! A silent session may recover, so the peer is called *in parallel*. If the session hears from the peer first, it
+//! continues; otherwise the new connection replaces it. An outage shorter than the idle timeout thus costs nothing.
+//! Errors that would also occur in another session end the transfer ([`TransferError::may_be_resumed`]).
 
 mod account;
 mod calls;
@@ -32,17 +32,17 @@ use crate::stop::Stop;
 
 /// Observer of a transfer's sessions, and of the outages between them.
 pub trait Watch: Send + Sync {
-    /// A session has started.
+    /// Called when a session has started.
     fn begins(&self);
-    /// Time since the peer was last heard in the open session.
+    /// Returns the time since the peer's last datagram in the open session.
     fn unheard(&self) -> Duration;
-    /// True if the current session has made progress.
+    /// Returns true if the current session has made progress.
     fn has_progressed(&self) -> bool;
-    /// The session is lost; the peer will be called for at most `limit`.
+    /// Called when the session is lost; the peer will be called for at most `limit`.
     fn lost(&self, cause: &TransferError, limit: Duration);
-    /// Reports the calls of an outage so far.
+    /// Called during an outage, with the calls so far.
     fn waits(&self, outage: &OutageFigures);
-    /// A new session is open.
+    /// Called when a new session is open.
     fn is_back(&self, outage: &OutageFigures);
 }
 
@@ -64,7 +64,7 @@ pub enum Failed {
     Exhausted {
         /// Error of the last session.
         lost: TransferError,
-        /// Outage since then.
+        /// Outage since the last session.
         outage: OutageFigures,
     },
 }
@@ -87,7 +87,8 @@ impl fmt::Display for Failed {
 }
 
 impl Failed {
-    /// Error for display. `why_not_again` explains why this transfer never resumes; `explain` adds what is known of the peer.
+    /// Converts to an error for display. `why_not_again` is the reason if this transfer can never resume; `explain` may
+    /// reword the error by knowledge about the peer.
     pub fn into_error(
         self,
         why_not_again: Option<&str>,
@@ -159,7 +160,7 @@ struct Outages<'a, C> {
     limit: Duration,
     watch: &'a dyn Watch,
     stop: &'a Stop,
-    /// No session has been lost yet.
+    /// True until a session is lost.
     is_first: bool,
     schedule: Schedule,
 }
@@ -187,13 +188,13 @@ impl<C: Caller> Outages<'_, C> {
                     }
                 },
                 () = progress(&mut outage, self.caller, &mut self.schedule), if outage.is_some() => {}
-                // A running session notifies its peer and ends by itself.
+                // A running session itself obeys `stop`: it notifies its peer and ends.
                 () = self.stop.requested(), if is_lost => return Err(Failed::Interrupted),
                 _ = ticks.tick() => {
                     let is_silent = !self.limit.is_zero() && self.watch.unheard() >= SESSION_SILENCE_MAX;
                     match &outage {
                         None if is_silent => outage = Some(self.begin()),
-                        // The parallel call or its connection is dropped.
+                        // The session has recovered: drop the parallel call or its connection.
                         Some(outage_of_silence) if outage_of_silence.lost.is_none() && !is_silent => outage = None,
                         Some(under_way) => self.watch.waits(&under_way.figures()),
                         None => {}
@@ -209,8 +210,8 @@ impl<C: Caller> Outages<'_, C> {
         }
     }
 
-    /// True if a session that ended with this error is retried. A first session refused at once is not: the peer is busy, and nothing was
-    /// lost.
+    /// Returns true if a session that ended with this error is retried. A first session that is refused immediately is
+    /// not retried: the peer is busy, and nothing was lost.
     fn goes_on_after(&self, error: &TransferError) -> bool {
         let is_refused = self.is_first && matches!(error, TransferError::Refused(_)) && !self.watch.has_progressed();
         !self.limit.is_zero() && error.may_be_resumed() && !is_refused
@@ -222,7 +223,7 @@ impl<C: Caller> Outages<'_, C> {
         Outage { began: now, calls: Calls::default(), candidate: None, dead_end: None, lost: None }
     }
 
-    /// Ends an outage that has been resolved.
+    /// Decides about an outage: replaces the session, ends the transfer, or lets the outage go on.
     fn settle(&self, mut outage: Outage<C::Connection>) -> Result<Settled<C::Connection>, Failed> {
         let now = Instant::now();
         if let Some((next, at)) = outage.candidate.take() {

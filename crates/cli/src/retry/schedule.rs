@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::limits::{CALL_INTERVAL, CALL_INTERVAL_LATER, CALLS_FREQUENT};
 
-/// Calls are frequent at first and less so later, counted from the last progress.
+/// Schedule of calls: frequent at first and less frequent later, counted from the last progress.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     /// Time of the first loss since the last progress.
@@ -22,7 +22,7 @@ impl Schedule {
         }
     }
 
-    /// Time of the next call; not after `now` if overdue.
+    /// Returns the time of the next call; `now` if the call is overdue.
     pub(super) fn due(&self, now: Instant) -> Instant {
         self.last_call.map_or(now, |last| now.max(last + self.interval(last)))
     }
@@ -32,7 +32,7 @@ impl Schedule {
         self.last_call = Some(now);
     }
 
-    /// True if the outage has lasted for `limit`.
+    /// Returns true if the outage has lasted for `limit`.
     pub(super) fn is_over(&self, now: Instant, limit: Duration) -> bool {
         self.since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
@@ -51,7 +51,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Call times, in seconds after the loss, for a caller that always calls when due.
+    /// Returns the call times, in seconds after the loss, for a caller that always calls when due.
     fn calls(schedule: &mut Schedule, lost: Instant, until: Duration) -> Vec<u64> {
         let mut made = Vec::new();
         let mut now = lost;
@@ -80,7 +80,7 @@ mod tests {
         let lost = Instant::now();
         schedule.begin(lost, true);
         schedule.called(lost);
-        // A session without progress neither causes a storm of calls nor extends the time.
+        // A session without progress causes no burst of calls, and does not extend the time limit.
         let again = lost + Duration::from_millis(10);
         schedule.begin(again, false);
         assert_eq!(schedule.due(again), lost + seconds(1));

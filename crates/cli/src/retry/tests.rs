@@ -85,7 +85,7 @@ impl Caller for Peer {
     }
 }
 
-/// A display that shows nothing.
+/// Observer that records all reports.
 struct Seen {
     heard: watch::Receiver<Instant>,
     has_progressed: bool,
@@ -154,7 +154,7 @@ where
     Course { outcome, sessions: sessions.into_inner().unwrap(), ended_s, told: seen.told.into_inner().unwrap() }
 }
 
-/// Session that hears from the peer all the time, and ends after this time.
+/// Session that receives datagrams from the peer all the time, and ends with `outcome` after the time `lasts`.
 async fn lively(
     hear: watch::Sender<Instant>,
     lasts: Duration,
@@ -168,7 +168,7 @@ async fn lively(
     outcome
 }
 
-/// After two seconds without a peer process, the call that finds the restarted one takes over.
+/// The peer process is gone for two seconds. The call that reaches the restarted process then takes over.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_is_back_is_noticed_within_a_second() {
     let peer = Peer::new(|at| if at < seconds(4) { Answer::Closed } else { Answer::Yes(Duration::from_millis(50)) });
@@ -206,7 +206,7 @@ async fn ten_minutes_without_a_link_are_followed_by_at_most_two_seconds() {
     assert!(calls.windows(2).all(|two| (30_000..=32_000).contains(&(two[1] - two[0]))), "one at a time: {calls:?}");
 }
 
-/// A closed port fails calls at once.
+/// Calls to a closed port fail immediately.
 #[tokio::test(start_paused = true)]
 async fn calls_that_fail_at_once_are_a_second_apart_and_later_two() {
     let peer = Peer::new(|at| if at < seconds(100) { Answer::Closed } else { Answer::Yes(Duration::ZERO) });
@@ -325,7 +325,7 @@ async fn it_ends_after_the_time_without_progress_however_many_sessions_open() {
         .await;
         let error = course.outcome.unwrap_err().to_string();
         assert!(error.contains("nothing listens") && error.contains("closed the connection"), "{error}");
-        // Counted from the last progress, or from the first loss.
+        // The time limit counts from the last progress, or from the first loss.
         let expected = if progresses { 99..=102 } else { 60..=61 };
         assert!(expected.contains(&course.ended_s), "{} {progresses}", course.ended_s);
         let (opened, calls) = (course.sessions.len(), peer.calls().len());
@@ -358,7 +358,7 @@ async fn a_peer_that_is_busy_when_it_is_called_first_is_not_called_again() {
     let peer = Peer::new(|_| Answer::Yes(Duration::ZERO));
     let first = course(&peer, HOUR, false, |_, hear| lively(hear, seconds(1), Err(busy()))).await;
     assert!(matches!(first.outcome, Err(Failed::Session(TransferError::Refused(_)))));
-    // The peer still has the lost session.
+    // The peer is busy, because it still has the lost session.
     let later = course(&peer, HOUR, false, |number, hear| async move {
         match number {
             0 => Err(timed_out()),

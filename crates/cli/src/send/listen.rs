@@ -1,4 +1,4 @@
-//! `dfcp send --listen`: the receiver calls.
+//! `dfcp send --listen`: sends files to receivers that connect.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -28,7 +28,7 @@ impl From<bool> for SessionEnd {
 }
 
 impl SessionEnd {
-    /// Outcome of a session that failed with this error.
+    /// Returns the outcome of a session that failed with this error.
     #[must_use]
     pub fn of(error: &TransferError) -> Self {
         match error {
@@ -39,7 +39,7 @@ impl SessionEnd {
         }
     }
 
-    /// Time for which a single-peer server waits for its peer's return, at most `most`.
+    /// Returns the time for which a single-peer server waits for its peer's return, at most `most`.
     #[must_use]
     pub fn returns_within(self, most: Duration) -> Duration {
         match self {
@@ -65,7 +65,7 @@ pub(super) enum Served {
 }
 
 impl Served {
-    /// Identity of a peer admitted for reason `by`; `None` if the peer cannot be recognised again.
+    /// Returns the identity of a peer admitted for reason `by`; `None` if the peer cannot be recognised again.
     pub(super) fn of(key: Option<PublicKey>, by: Option<By>) -> Option<Self> {
         match (key, by) {
             (Some(key), _) => Some(Self::Key(key)),

@@ -27,7 +27,7 @@ impl SessionObserver {
         Arc::new(Self { display: Display::new(bars, told.peer(), json, files), told, json })
     }
 
-    /// Runs the session until it ends, or is displaced by a newer one of its peer.
+    /// Runs the session until it ends, or until a newer session of its peer displaces it.
     ///
     /// # Errors
     /// Passes on the session's error.

@@ -1,9 +1,9 @@
-//! Places of connections before admission, and the choice of the one that is displaced when all are taken.
+//! Places of connections before admission. If all are taken, a newcomer may displace another connection.
 //!
-//! A silent connection may keep its place for half a minute, so a host that takes all places would lock out everybody. Therefore the
-//! address with most places loses one to a newcomer from another address: its oldest silent connection, or, if it has two more than the
-//! newcomer's address, its oldest. So a flooding host displaces only itself, and a pairing is not interrupted for a newcomer with as many
-//! places.
+//! A silent connection may keep its place for half a minute, so a host that takes all places would lock out everybody.
+//! Therefore a newcomer displaces a connection of the address with the most places: the oldest silent one, or the
+//! oldest one if that address has at least two places more than the newcomer's address. So a flooding host displaces
+//! only its own connections, and a pairing is not interrupted for a newcomer whose address has as many places.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,8 @@ struct Taken {
 }
 
 impl Places {
-    /// Takes a place for a connection from `prefix`, possibly by displacing another; `None` if there is none. Connections without an
-    /// address count as one address.
+    /// Takes a place for a connection from `prefix`, possibly by displacing another connection; `None` if no place can
+    /// be freed. Connections without an address count as one address.
     pub fn take(self: &Arc<Self>, prefix: Option<AddressPrefix>) -> Option<Place> {
         let mut taken = self.taken();
         if taken.len() >= UNADMITTED_MAX {
@@ -45,17 +45,17 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Vec<Taken>> {
-        // Every change is complete before the lock is released.
+        // Poisoning is harmless: every change is complete before the lock is released.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Connection to displace for one from `newcomer`.
+/// Returns the index of the connection to displace for one from `newcomer`.
 fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
     let held = |prefix| taken.iter().filter(|taken| taken.prefix == prefix).count();
     let own = held(newcomer);
     let most = taken.iter().map(|taken| held(taken.prefix)).max()?;
-    // The address with most places competes only with itself.
+    // A newcomer whose address has the most places can displace only connections of the same address.
     let gives = |taken: &Taken| if own == most { taken.prefix == newcomer } else { held(taken.prefix) == most };
     let silent = taken.iter().position(|taken| taken.silent && gives(taken));
     silent.or_else(|| if most > own + 1 { taken.iter().position(gives) } else { None })
@@ -70,7 +70,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Callback that marks this connection as no longer silent.
+    /// Returns a callback that marks this connection as no longer silent.
     pub fn voice(&self) -> impl Fn() + Send + Sync + use<> {
         let (places, id) = (Arc::clone(&self.places), Arc::clone(&self.id));
         move || {
@@ -113,7 +113,7 @@ mod tests {
         (0..count).map(|_| places.take(prefix).unwrap()).collect()
     }
 
-    /// Indices of the connections that have lost their place.
+    /// Returns the indices of the connections that have lost their place.
     fn lost(held: &mut [Place]) -> Vec<usize> {
         let is_lost = |place: &mut Place| matches!(place.lost.try_recv(), Err(TryRecvError::Closed));
         held.iter_mut().enumerate().filter_map(|(i, place)| is_lost(place).then_some(i)).collect()

@@ -1,8 +1,8 @@
-//! Running sessions, and the choice of the one that is displaced by a new connection of the same peer.
+//! Running sessions. A new connection of the same peer may displace a silent session.
 //!
-//! A peer that lost its path or was restarted returns before its old session times out, half a minute later. With few places the old
-//! session would block it. So a session that has been silent for a while is displaced when the same key returns and no place is free; other
-//! keys never displace it.
+//! A peer that lost its path or was restarted returns before its old session times out, half a minute later. With few
+//! places the old session would block the peer. So a session that has been silent for [`SESSION_SILENCE_MAX`] is
+//! displaced when the same key returns and no place is free; other keys never displace it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ struct Seat {
     share: SharePlace,
 }
 
-/// Share held by a session until it ends or is displaced.
+/// Share held by a session until the session ends or is displaced.
 pub(super) type SharePlace = Arc<Mutex<Option<Share>>>;
 
 impl Seats {
@@ -44,7 +44,8 @@ impl Seats {
         self.taken.retain(|seat| seat.number != number);
     }
 
-    /// Ends the longest-silent session of this key, if one has been silent for a while, and returns its share.
+    /// Ends the session of this key that has been silent longest, and returns its share. `None` if no session has been
+    /// silent for [`SESSION_SILENCE_MAX`].
     pub(super) fn displace(&mut self, key: Option<PublicKey>) -> Option<Displaced> {
         key?;
         let own = self.taken.iter().enumerate().filter(|(_, seat)| seat.key == key);
@@ -52,7 +53,7 @@ impl Seats {
         (unheard >= SESSION_SILENCE_MAX).then(|| self.end(at))
     }
 
-    /// Ends this session if it has been silent for a while.
+    /// Ends this session if it has been silent for [`SESSION_SILENCE_MAX`]; returns true if it has.
     pub(super) fn displace_number(&mut self, number: u64) -> bool {
         let is_silent = |seat: &Seat| seat.number == number && seat.session.unheard() >= SESSION_SILENCE_MAX;
         let silent = self.taken.iter().position(is_silent);

@@ -1,8 +1,8 @@
 //! Places of served peers, with a limit per key.
 //!
-//! A vanished sender keeps its place until its connection times out, half a minute later. If one key could hold all places, a host with a
-//! flapping path would lock out everybody. So a key may hold three times as many places as are free (dynamic thresholds of Choudhury and
-//! Hahne, 1998): of 16, one key gets 12 and a second one 3.
+//! A vanished sender keeps its place until its connection times out, half a minute later. If one key could hold all
+//! places, a host with a flapping path would lock out everybody. So a key may hold three times as many places as are
+//! free (dynamic thresholds of Choudhury and Hahne, 1998): of 16 places, one key gets 12, and then a second key 3.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ pub struct Shares {
     places_max: usize,
     /// True if the limit per key applies.
     is_shared: bool,
-    /// Key of each served peer. Peers without a key count as one.
+    /// Key of each served peer. Peers without a key have no limit.
     taken: Mutex<Vec<Option<PublicKey>>>,
 }
 
@@ -33,7 +33,7 @@ impl Shares {
         Arc::new(Self { places_max, is_shared, taken: Mutex::default() })
     }
 
-    /// Takes a place for a peer with this key; `None` if there is none.
+    /// Takes a place for a peer with this key; `None` if no place is free, or the key's limit is reached.
     pub fn take(self: &Arc<Self>, key: Option<PublicKey>) -> Option<Share> {
         let mut taken = self.taken();
         let free = self.places_max.saturating_sub(taken.len());

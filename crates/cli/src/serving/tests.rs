@@ -70,7 +70,7 @@ impl Acceptor for Door {
     }
 }
 
-/// Connector to the listener.
+/// Callers of the listener.
 pub(crate) struct Street(mpsc::UnboundedSender<From>);
 
 impl Street {
@@ -148,7 +148,7 @@ async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
     }
     assert_eq!(told.lock().unwrap().last(), Some(&News::Closed));
     assert!(!street.try_code(&last_code(&told)).await.1, "nobody enters any more");
-    // The time is long after the strangers' rejection.
+    // This timeout is long after the strangers' rejection.
     assert!(tokio::time::timeout(Duration::from_secs(3600), &mut serving).await.is_err(), "the transfer goes on");
     transfer.write_u8(42).await.unwrap();
     may_end.notify_one();
@@ -292,7 +292,7 @@ async fn more_peers_than_are_served_at_once_are_told() {
     serving.abort();
 }
 
-/// Regression test: sessions of a vanished sender hold their places for half a minute.
+/// Regression test: sessions of a vanished sender held their places for half a minute.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_many_sessions_leaves_places_to_others() {
     let (street, door) = Street::new();
@@ -318,7 +318,7 @@ async fn a_key_with_many_sessions_leaves_places_to_others() {
     serving.abort();
 }
 
-/// Without a writable audit log nothing is done, and peers get the reason.
+/// Without a writable audit log, peers are refused and get the reason.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     let (street, door) = Street::new();
@@ -346,7 +346,8 @@ async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     assert_eq!(events, ["lines_lost", "session_start", "session_end"], "the refusal could not be written");
 }
 
-/// Session that falls silent at once or is heard all the time, and ends when displaced. Otherwise it has outcome `end` after a second.
+/// Session that stays silent, or that receives datagrams all the time. It ends when it is displaced, or with outcome
+/// `end` after a second.
 async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: Option<SessionEnd>) -> SessionEnd {
     held.write_all(b"in").await.unwrap();
     told.note_silence(Duration::ZERO);
@@ -368,7 +369,7 @@ async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: O
     }
 }
 
-/// True if the peer is served, false if it is refused as busy.
+/// Returns true if the peer is served, false if it is refused as busy.
 async fn is_served(peer: &mut DuplexStream) -> bool {
     let mut first = [0; 2];
     peer.read_exact(&mut first).await.unwrap();
@@ -401,7 +402,8 @@ async fn a_key_takes_over_the_place_of_its_own_silent_session_and_no_others() {
     }
 }
 
-/// Serves one peer, whose sessions end as `ends` lists. Returns the result, and the seconds until then.
+/// Serves one peer, whose sessions end as `ends` lists. `come` has the time (s) and the key seed of each connection.
+/// Returns the result, its time in seconds, and true for each connection that was served.
 async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u64, Vec<bool>) {
     let (street, door) = Street::new();
     let one = Serving { once: true, returns_max: Duration::from_secs(100), ..SERVING };
@@ -422,7 +424,7 @@ async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u6
         sleep_until(began + Duration::from_secs(*at)).await;
         let mut peer = street.connect(*seed, *seed);
         served.push(is_served(&mut peer).await);
-        // The answer may still be in flight.
+        // Keep the connection open: the answer may still be in flight.
         tokio::spawn(async move { peer.read_to_end(&mut Vec::new()).await });
     }
     let ServingEnd::Once(outcome) = serving.await.unwrap().unwrap() else { panic!("stopped") };
@@ -446,7 +448,8 @@ async fn a_server_of_one_peer_waits_for_that_and_for_nobody_else() {
     }
 }
 
-/// Result of a listener that is stopped, with sessions that then end as given, or (`None`) have ended before.
+/// Stops a listener and returns its result. Sessions end on the stop request, complete or not (`Some`), or have ended
+/// before (`None`).
 async fn stopped_with(ends: &[Option<bool>]) -> ServingEnd {
     let (street, door) = Street::new();
     let (ask, stop) = Stop::new();
@@ -488,7 +491,7 @@ async fn assert_stopped_with(ends: &[Option<bool>], under_way: usize) {
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_is_stopped_knows_how_many_it_was_serving() {
     assert_stopped_with(&[], 0).await;
-    // Earlier failures were reported, and complete sessions were not interrupted.
+    // Only incomplete sessions count: earlier failures were reported, and complete sessions were not interrupted.
     assert_stopped_with(&[None, None], 0).await;
     assert_stopped_with(&[Some(true)], 0).await;
     assert_stopped_with(&[Some(false)], 1).await;

@@ -3,7 +3,7 @@
 /// Spelling of `dfcp` in a checkout.
 const IN_A_CHECKOUT: &str = "cargo run --release -- ";
 
-/// Words of each `dfcp ..` command in a line, without machine labels, assignments, `sudo` and pipes.
+/// Returns the words of each `dfcp ..` command in a line, without machine labels, assignments, `sudo` and pipes.
 pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     let line = line.replace(IN_A_CHECKOUT, "dfcp ");
     let is_before = |word: &String| word.ends_with(':') || word.contains('=') || word == "sudo";
@@ -14,7 +14,7 @@ pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Words between operators. A redirection target counts as a separate command.
+/// Splits a line into the words between operators. A redirection target counts as a separate command.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;

@@ -12,8 +12,8 @@ const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
 /// Timeout that turns a hung program into a failed test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Loopback address that no other program uses, provided each test has its own ports: on Linux, with all of 127.0.0.0/8, it depends on the
-/// process. Ports below 32768 are outside the ephemeral range.
+/// Loopback address that no other program uses. On Linux, which has all of 127.0.0.0/8, it depends on the process id.
+/// Each test needs its own ports; ports below 32768 are outside the ephemeral range.
 pub(crate) fn own_loopback(port: u16) -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let own = if cfg!(target_os = "linux") { [127, 64 | (high & 63), middle, low] } else { [127, 0, 0, 1] };
@@ -66,7 +66,7 @@ impl Site {
         Said::of(self.command(arguments).output().unwrap())
     }
 
-    /// Fingerprint or public key of this user.
+    /// Returns the fingerprint or public key of this user.
     pub(crate) fn id(&self, field: &str) -> String {
         let json: serde_json::Value = serde_json::from_str(&self.run(&["id", "--json"]).out).unwrap();
         json[field].as_str().unwrap().to_owned()
@@ -95,7 +95,7 @@ impl Site {
         Running::start(self.command(arguments))
     }
 
-    /// Content of the file that [`Site::send`] sent, if it arrived.
+    /// Returns the content of the file that [`Site::send`] sent, if it arrived.
     pub(crate) fn received(&self) -> Option<String> {
         fs::read_to_string(self.path("output/small.txt")).ok()
     }
@@ -166,13 +166,13 @@ impl Running {
         running
     }
 
-    /// Next line of standard error that contains `part`.
+    /// Returns the next line of standard error that contains `part`.
     #[track_caller]
     pub(crate) fn line_with(&self, part: &str) -> String {
         self.line_with_one_of(&[part]).1
     }
 
-    /// Next line that contains one of `parts`, with the lines before it.
+    /// Returns the lines before the next line that contains one of `parts`, and that line.
     #[track_caller]
     fn line_with_one_of(&self, parts: &[&str]) -> (String, String) {
         let mut before = String::new();
@@ -185,7 +185,7 @@ impl Running {
         }
     }
 
-    /// Next code that the program prints.
+    /// Returns the next code that the program prints.
     #[track_caller]
     pub(crate) fn code(&self) -> String {
         self.line_with("    code: ").trim().trim_start_matches("code: ").to_owned()

@@ -1,4 +1,4 @@
-//! Accepting connections without `async`.
+//! Listener without `async`.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -37,42 +37,42 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds to `addr` and takes in connections of `config.profile`, configured so.
+    /// Binds to `addr` and accepts connections of the profile and settings of `config`.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, config)
     }
 
-    /// Binds to `addr` and takes in connections of either profile, as `accept` says.
+    /// Binds to `addr` and accepts connections of the profiles that `accept` permits.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
 
-    /// As [`crate::Listener::bind_over`].
+    /// Like [`crate::Listener::bind_over`].
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`].
+    /// Same as [`Endpoint::bind_over`].
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
     }
 
-    /// Listens on a UDP socket that the application has made and bound, as [`crate::Endpoint::with_socket`] does.
+    /// Listens on a UDP socket that the application has made and bound, like [`crate::Endpoint::with_socket`].
     ///
     /// # Errors
-    /// As [`Endpoint::with_socket`].
+    /// Same as [`Endpoint::with_socket`].
     pub fn with_socket(socket: impl Into<UdpSocket>, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::with_socket(socket, Some(accept.into()))? })
     }
 
-    /// The socket's address, with the port which the system chose.
+    /// Returns the socket's local address, with the port that the system chose.
     ///
     /// # Errors
-    /// None at present; the signature is that of `std::net::TcpListener`.
+    /// None at present; the signature follows `std::net::TcpListener`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.endpoint.local_addr())
     }
@@ -80,7 +80,7 @@ impl Listener {
     /// Waits for the next connection whose handshake is done.
     ///
     /// # Errors
-    /// The endpoint accepts nothing any more.
+    /// `NotConnected` if the endpoint no longer accepts connections.
     pub fn accept(&self) -> io::Result<Stream> {
         self.endpoint.accept().ok_or_else(accepts_nothing)
     }
@@ -88,12 +88,13 @@ impl Listener {
     /// Waits for the next session; the blocking twin of [`crate::Listener::accept_session`].
     ///
     /// # Errors
-    /// The endpoint accepts nothing any more.
+    /// `NotConnected` if the endpoint no longer accepts connections.
     pub fn accept_session(&self) -> io::Result<Session> {
         self.endpoint.accept_session().ok_or_else(accepts_nothing)
     }
 
-    /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
+    /// Returns the endpoint of this listener, for opening connections from the same socket, or for waiting until all
+    /// connections are over.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

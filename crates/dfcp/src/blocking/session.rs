@@ -12,7 +12,8 @@ use crate::connection::Shared;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 
-/// A connection with any number of streams; the blocking twin of [`crate::Session`], whose description of its end holds.
+/// A connection with any number of streams; the blocking twin of [`crate::Session`], which documents the end of a
+/// session.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -40,7 +41,7 @@ use crate::error::ConnectError;
 /// for length in [1, 1_000, 100_000] {
 ///     let mut writer = session.open_one_way()?;
 ///     writer.write_all(&vec![7; length])?;
-///     writer.finish()?; // waits for nothing; `close` waits for all
+///     writer.finish()?; // returns immediately; `close` waits for all streams
 /// }
 /// session.close()?;
 /// assert_eq!(serving.join().expect("no panic")?, [1, 1_000, 100_000]);
@@ -53,19 +54,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to `remote` from a socket of its own: to an address, a name with a port, or a list of addresses, which are tried in
-    /// turn as by [`crate::Stream::connect`].
+    /// Connects to `remote` from a new socket. `remote` is an address, a name with a port, or a list of addresses,
+    /// which are tried in turn like in [`crate::Stream::connect`].
     ///
     /// # Errors
-    /// As [`crate::Session::connect`]; or the system gives no thread.
+    /// Same as [`crate::Session::connect`], or the system cannot start a thread.
     pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
 
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    /// Like [`connect`](Self::connect), over the given carrier.
     ///
     /// # Errors
-    /// As [`crate::Session::connect_over`]; or the system gives no thread.
+    /// Same as [`crate::Session::connect_over`], or the system cannot start a thread.
     pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         let addresses = remote.to_socket_addrs()?.collect();
         let session = wait(connect::in_turn(addresses, config, |remote, config| async move {
@@ -75,57 +76,57 @@ impl Session {
         Ok(Self { session })
     }
 
-    /// Hands a message over, as [`crate::Session::send_message`] does.
+    /// Queues a message; see [`crate::Session::send_message`].
     ///
     /// # Errors
-    /// As [`crate::Session::send_message`].
+    /// Same as [`crate::Session::send_message`].
     pub fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         self.session.send_message(message, deadline)
     }
 
-    /// Waits for the next message that has come in time; `None` as [`crate::Session::receive_message`].
+    /// Waits for the next message that arrives in time; `None` as in [`crate::Session::receive_message`].
     #[must_use]
     pub fn receive_message(&self) -> Option<ReceivedMessage> {
         wait(self.session.receive_message())
     }
 
-    /// Opens a stream both ways; waits as long as the peer permits no more.
+    /// Opens a bidirectional stream. Waits while the peer's stream limit is reached.
     ///
     /// # Errors
-    /// As [`crate::Session::open_stream`].
+    /// Same as [`crate::Session::open_stream`].
     pub fn open_stream(&self) -> io::Result<Stream> {
         Ok(Stream { stream: wait(self.session.open_stream())? })
     }
 
-    /// Opens a stream on which only this side sends; waits as long as the peer permits no more.
+    /// Opens a stream on which only this side sends. Waits while the peer's stream limit is reached.
     ///
     /// # Errors
-    /// As [`crate::Session::open_stream`].
+    /// Same as [`crate::Session::open_stream`].
     pub fn open_one_way(&self) -> io::Result<WriteHalf> {
         Ok(WriteHalf { half: wait(self.session.open_one_way())? })
     }
 
-    /// Waits for the next stream both ways which the peer opens; `None` as [`crate::Session::accept_stream`].
+    /// Waits for the next bidirectional stream that the peer opens; `None` as in [`crate::Session::accept_stream`].
     #[must_use]
     pub fn accept_stream(&self) -> Option<Stream> {
         Some(Stream { stream: wait(self.session.accept_stream())? })
     }
 
-    /// Waits for the next stream on which only the peer sends; `None` as [`crate::Session::accept_stream`].
+    /// Waits for the next stream on which only the peer sends; `None` as in [`crate::Session::accept_stream`].
     #[must_use]
     pub fn accept_one_way(&self) -> Option<ReadHalf> {
         Some(ReadHalf { half: wait(self.session.accept_one_way())? })
     }
 
-    /// Ends the session in order, and waits until that is done; see [`crate::Session::close`].
+    /// Closes the session in order, and waits until the close is complete; see [`crate::Session::close`].
     ///
     /// # Errors
-    /// Why the connection ended before that.
+    /// The error that ended the connection before the close was complete.
     pub fn close(&self) -> io::Result<()> {
         wait(self.session.close())
     }
 
-    /// As [`abort`](Self::abort), with a code for the peer's application; see [`crate::Session::abort_with`].
+    /// Aborts like [`abort`](Self::abort), with a code for the peer's application; see [`crate::Session::abort_with`].
     pub fn abort_with(&self, code: u32) {
         self.session.abort_with(code);
     }
@@ -136,7 +137,7 @@ impl Session {
         wait(self.session.closed())
     }
 
-    /// Watches what is known of the path, as [`Stream::watch_path`] does.
+    /// Returns a watch on the path's estimates, like [`Stream::watch_path`].
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         PathWatch { watch: self.session.watch_path() }

@@ -1,4 +1,4 @@
-//! Handles of the application on a stream: their operations, and what happens when they go.
+//! Handles of the application on a stream: operations and drop.
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::connection::wakers::register;
 use crate::error::{Ended, StreamError, connection_error};
 use crate::limits;
 
-/// Shared part of the handles of one stream; that of the first stream is a session's, too. When the last one of a connection goes, so
-/// does the application's interest in it.
+/// Shared part of all handles of one stream. Session handles share the part of the first stream. When the last handle
+/// of a connection is dropped, the application has given up the connection.
 #[derive(Debug)]
 pub(crate) struct StreamHandle {
     pub(crate) shared: Arc<Shared>,
@@ -25,13 +25,13 @@ pub(crate) struct StreamHandle {
 }
 
 impl StreamHandle {
-    /// Another handle on the connection, which counts it.
+    /// Returns another handle on the connection, and counts it.
     pub(crate) fn new(shared: Arc<Shared>, id: StreamId) -> Self {
         shared.add_handle(id);
         Self { shared, id }
     }
 
-    /// A handle of the session's, beside this one on a stream.
+    /// Returns a handle of the session that contains this stream.
     pub(crate) fn beside(&self) -> Self {
         Self::new(Arc::clone(&self.shared), StreamId::FIRST)
     }
@@ -44,7 +44,7 @@ impl StreamHandle {
         self.shared.configure(|connection| connection.streams().set_priority(self.id, priority));
     }
 
-    /// Opens a stream of this connection; waits until the peer permits one.
+    /// Opens a stream of this connection. Waits while the peer's stream limit is reached.
     pub(crate) async fn open(&self, kind: StreamKind) -> io::Result<Self> {
         let id = self.shared.open(kind).await?;
         Ok(Self::new(Arc::clone(&self.shared), id))
@@ -57,7 +57,7 @@ impl StreamHandle {
     }
 }
 
-/// Operations of the handles of a stream.
+/// Operations of a stream's handles.
 impl StreamHandle {
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if out.remaining() == 0 {
@@ -118,7 +118,7 @@ impl StreamHandle {
                 Poll::Ready(Ok(count))
             }
             Err(dfcp_proto::StreamError::Connection(error)) => Poll::Ready(Err(connection_error(error))),
-            // Why, is among the events, which the driver may not have taken yet.
+            // The reason is among the events, which the driver may not have drained yet.
             Err(_) => {
                 let wakers = inner.drain_events();
                 let why = inner.stream(self.id).and_then(|(held, _)| held.send_error());
@@ -140,7 +140,7 @@ impl StreamHandle {
         Ok(())
     }
 
-    /// Ends what we send of it once, and waits until the peer has all of it.
+    /// Ends the sending half once, and waits until the peer has confirmed all of it.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.shared.lock();
         let now = inner.tick(self.shared.clock.now());
@@ -160,7 +160,8 @@ impl StreamHandle {
         Poll::Pending
     }
 
-    /// Ends what we send of it once, and waits for nothing. That the peer wants no more is no error: it may have read all that it needs.
+    /// Ends the sending half once, without waiting. A stream stopped by the peer is no error: the peer may have read
+    /// all that it needs.
     pub(crate) fn finish(&self) -> io::Result<()> {
         let mut inner = self.shared.lock();
         let now = inner.tick(self.shared.clock.now());
@@ -183,7 +184,7 @@ impl StreamHandle {
         }
     }
 
-    /// Waits for the end of what we send of it.
+    /// Returns a watch on the end of the sending half.
     pub(crate) fn send_end(&self) -> SendEndWatch {
         let mut inner = self.shared.lock();
         let lost = match &inner.closed {
@@ -200,10 +201,10 @@ impl StreamHandle {
         }
     }
 
-    /// Its counts, also after it has ended.
+    /// Returns the stream's counters, also after its end.
     pub(crate) fn stream_stats(&self) -> StreamStats {
         let mut inner = self.shared.lock();
-        // A direction which is gone may be among the events.
+        // The counters of an ended direction may be among the events.
         let wakers = inner.drain_events();
         let stats = inner.stream(self.id).map(|(held, streams)| held.gone.and(streams.stats(self.id)));
         drop(inner);
@@ -211,7 +212,7 @@ impl StreamHandle {
         stats.unwrap_or_default()
     }
 
-    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
+    /// Called when one half's handle is dropped. Has no effect on the first stream, whose halves end together.
     pub(crate) fn drop_half(&self, half: Half) {
         if self.id == StreamId::FIRST {
             return;
@@ -225,7 +226,7 @@ impl StreamHandle {
         self.shared.wake_driver_if_due(&mut inner, now);
     }
 
-    /// The first stream ends with its connection, and has no code.
+    /// Resets the sending half. The first stream ends with its connection, and has no code.
     pub(crate) fn reset(&self, code: u32) {
         if self.id == StreamId::FIRST {
             return self.shared.abort();
@@ -236,7 +237,7 @@ impl StreamHandle {
         });
     }
 
-    /// Of the first stream it has no effect.
+    /// Stops the receiving half. Has no effect on the first stream.
     pub(crate) fn stop_sending(&self, code: u32) {
         if self.id == StreamId::FIRST {
             return;
@@ -284,7 +285,7 @@ impl Shared {
         inner.accepting_handles += usize::from(id == StreamId::FIRST);
     }
 
-    /// The handle of a stream is gone.
+    /// Uncounts a dropped handle of a stream.
     fn drop_handle(&self, id: StreamId) {
         let mut inner = self.lock();
         inner.handles -= 1;
@@ -296,7 +297,7 @@ impl Shared {
             if id != StreamId::FIRST {
                 inner.streams.let_go(now, &mut inner.connection, &mut inner.story, id);
             } else if inner.accepting_handles == 0 && !is_last {
-                // Nobody can accept what the peer opens: its writers must not wait for readers.
+                // No handle is left that could accept the peer's streams: their writers must not wait for readers.
                 inner.streams.refuse_incoming(now, &mut inner.connection, &mut inner.story);
             }
         }
@@ -307,7 +308,8 @@ impl Shared {
         }
     }
 
-    /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
+    /// Called when the last handle is dropped. After `shutdown` the endpoint completes the delivery; otherwise the
+    /// connection is aborted.
     fn release(&self) {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
@@ -323,12 +325,12 @@ impl Shared {
 }
 
 impl Inner {
-    /// A stream with a handle, and the connection's streams. It is there as long as the handle is.
+    /// Returns a stream with a handle, and the connection's streams. The stream exists as long as its handle.
     fn stream(&mut self, id: StreamId) -> Option<(&mut Held, Streams<'_>)> {
         Some((self.streams.get_mut(id)?, self.connection.streams()))
     }
 
-    /// Something has happened to a stream.
+    /// Logs an event of a stream.
     pub(super) fn tell_stream(&mut self, id: StreamId, news: StreamNews) {
         tell(&mut self.story, id, news);
     }

@@ -1,4 +1,4 @@
-//! The streams of a connection that have handles: the tasks that wait for them, and how they have ended.
+//! Streams of a connection that have handles: their waiting tasks, and how their halves ended.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,29 +12,29 @@ use crate::connection::story::{Story, StreamNews};
 use crate::connection::wakers::Wakers;
 use crate::error::{StreamError, shut_down_error};
 
-/// End of the half that we send.
+/// State of the sending half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SendState {
     #[default]
     Open,
     ShutDown,
-    /// The peer has all of it.
+    /// The peer has confirmed every byte.
     Finished,
-    /// The peer wanted no more, for this code.
+    /// The peer wanted no more bytes, with this code.
     Stopped(u32),
-    /// We have reset it.
+    /// This side has reset the half.
     Reset,
 }
 
-/// End of the half that we receive, as far as the application knows.
+/// State of the receiving half, as far as the application has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RecvState {
     #[default]
     Open,
     End,
-    /// The peer has reset it, for this code.
+    /// The peer has reset the half, with this code.
     Reset(u32),
-    /// We have stopped it.
+    /// This side has stopped the half.
     Stopped,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Held {
     pub(super) writer: Option<Waker>,
     pub(super) sends: SendState,
     pub(super) receives: RecvState,
-    /// Counts of directions of which nothing is kept any more.
+    /// Final counters of directions that the protocol has already forgotten.
     pub(super) gone: StreamStats,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Half {
     Received,
 }
 
-/// Side that has opened a stream. The first one, both ends may take for theirs.
+/// Side that has opened a stream. For the first stream, both ends use the default `Us`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OpenedBy {
     #[default]
@@ -67,29 +67,29 @@ pub(super) enum OpenedBy {
     Peer,
 }
 
-/// Fate of streams which the peer opens.
+/// Treatment of new streams of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Incoming {
     /// They wait to be accepted.
     #[default]
     Queue,
-    /// Nobody will accept them.
+    /// They are refused, as no handle is left to accept them.
     Refuse,
 }
 
-/// The streams of a connection that have handles, and those of the peer's that wait for one.
+/// Streams of a connection that have handles, and streams of the peer that wait to be accepted.
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
-    /// Every connection has this one, and most have no other, and take no memory for them.
+    /// The stream that every connection has. Most connections have no other stream, and allocate nothing for others.
     first: Held,
     others: BTreeMap<StreamId, Held>,
     incoming: Incoming,
-    /// Streams of the peer's which wait to be accepted. There are at most as many as the configuration permits.
+    /// Bidirectional streams of the peer that wait to be accepted. The configuration limits their number.
     bidirectional: VecDeque<StreamId>,
     one_way: VecDeque<StreamId>,
-    /// Serves again for the wakers of the next turn.
+    /// Allocation that is reused for the wakers of the next turn.
     spare: Vec<Waker>,
-    /// The halves that this side sends whose end somebody waits for.
+    /// Watches on the end of sending halves.
     pub(super) send_ends: SendEnds,
 }
 
@@ -102,7 +102,7 @@ impl HeldStreams {
         if id == StreamId::FIRST { Some(&mut self.first) } else { self.others.get_mut(&id) }
     }
 
-    /// Takes an event of a stream's.
+    /// Applies an event of a stream.
     pub(super) fn on_event(
         &mut self,
         now: Time,
@@ -162,7 +162,7 @@ impl HeldStreams {
         }
     }
 
-    /// The connection is over, or nothing drives it any more.
+    /// Wakes all waiting tasks, because the connection is over or has lost its driver.
     pub(super) fn wake_all(&mut self, wakers: &mut Wakers) {
         for held in std::iter::once(&mut self.first).chain(self.others.values_mut()) {
             for waker in [held.reader.take(), held.writer.take()].into_iter().flatten() {
@@ -171,7 +171,7 @@ impl HeldStreams {
         }
     }
 
-    /// Nobody accepts streams from now on: those which wait, and those to come, are refused.
+    /// Refuses the peer's streams from now on, including streams that wait to be accepted.
     pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection, story: &mut Option<Box<Story>>) {
         self.incoming = Incoming::Refuse;
         let mut streams = connection.streams();
@@ -184,7 +184,7 @@ impl HeldStreams {
         }
     }
 
-    /// Streams that the peer opens from now on wait to be accepted.
+    /// Queues the peer's streams from now on, until they are accepted.
     pub(super) fn take_incoming(&mut self) {
         self.incoming = Incoming::Queue;
     }
@@ -193,7 +193,7 @@ impl HeldStreams {
         self.incoming == Incoming::Refuse
     }
 
-    /// Gives the next stream of the peer's to the application.
+    /// Returns the next stream of the peer that waits to be accepted.
     pub(super) fn accept(&mut self, kind: StreamKind) -> Option<StreamId> {
         let id = match kind {
             StreamKind::Bidirectional => self.bidirectional.pop_front(),
@@ -203,12 +203,12 @@ impl HeldStreams {
         Some(id)
     }
 
-    /// A stream gets a handle.
+    /// Records that a stream has a handle.
     pub(super) fn hold(&mut self, id: StreamId, opened_by: OpenedBy) {
         self.others.insert(id, Held { opened_by, ..Held::default() });
     }
 
-    /// The handle is gone. A half that was shut down goes on to be delivered, everything else ends.
+    /// Records that a stream's handle was dropped. A half that was shut down is still delivered; any other half ends.
     pub(super) fn let_go(
         &mut self,
         now: Time,
@@ -221,7 +221,7 @@ impl HeldStreams {
         self.others.remove(&id);
     }
 
-    /// Nobody has one half of the stream any more: unless it was shut down or has ended, it ends now.
+    /// Records that the handle of one half was dropped: the half ends now unless it was shut down or has ended.
     pub(super) fn let_go_of_half(
         &mut self,
         now: Time,
@@ -248,7 +248,7 @@ impl HeldStreams {
         }
     }
 
-    /// Ends what this side sends of a stream, and waits for nothing. `false` if it had ended before, or has no handle.
+    /// Ends the sending half of a stream, without waiting. Returns false if it had ended before, or has no handle.
     pub(super) fn finish(&mut self, now: Time, connection: &mut Connection, id: StreamId) -> bool {
         let Some(held) = self.get_mut(id).filter(|held| held.sends == SendState::Open) else { return false };
         held.sends = SendState::ShutDown;
@@ -256,12 +256,12 @@ impl HeldStreams {
         true
     }
 
-    /// True if this side has ended what it sends of the first stream.
+    /// Returns true if this side has ended the sending half of the first stream.
     pub(super) fn is_first_ended(&self) -> bool {
         self.first.sends != SendState::Open
     }
 
-    /// Keeps memory that has served.
+    /// Keeps an emptied allocation for reuse.
     pub(super) fn give_back(&mut self, spare: Vec<Waker>) {
         if self.spare.capacity() == 0 {
             self.spare = spare;
@@ -270,7 +270,7 @@ impl HeldStreams {
 }
 
 impl Held {
-    /// The first reason for the end of what we send stands.
+    /// Records the end of the sending half, unless it has already ended. Returns the waker of the waiting writer.
     pub(super) fn end_sending(&mut self, how: SendState) -> Option<Waker> {
         if matches!(self.sends, SendState::Open | SendState::ShutDown) {
             self.sends = how;
@@ -278,7 +278,7 @@ impl Held {
         self.writer.take()
     }
 
-    /// Error of a write to a half which has ended.
+    /// Returns the error of a write to a half that has ended.
     pub(super) fn send_error(&self) -> Option<io::Error> {
         match self.sends {
             SendState::Open => None,
@@ -288,7 +288,7 @@ impl Held {
         }
     }
 
-    /// Result of a read from a half which has ended.
+    /// Returns the result of a read from a half that has ended.
     pub(super) fn read_end(&self) -> Option<io::Result<()>> {
         match self.receives {
             RecvState::Open => None,
@@ -305,7 +305,7 @@ fn refuse(now: Time, streams: &mut Streams<'_>, story: &mut Option<Box<Story>>, 
     tell(story, id, StreamNews::Refused);
 }
 
-/// Into the log, if it has a subscriber.
+/// Logs an event of a stream if the log has a subscriber.
 pub(super) fn tell(story: &mut Option<Box<Story>>, id: StreamId, news: StreamNews) {
     if let Some(story) = story {
         story.on_stream(id, news);

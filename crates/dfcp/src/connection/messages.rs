@@ -1,10 +1,10 @@
-//! Messages of a connection, as the application uses them.
+//! The application's calls for the messages of a connection.
 
 use dfcp_proto::{Deadline, MessageError, ReceivedMessage};
 
 use crate::connection::shared::{Inner, Shared};
 
-/// Next message to receive, if there is one.
+/// Result of looking for a received message.
 #[derive(Debug)]
 enum NextMessage {
     Here(ReceivedMessage),
@@ -13,8 +13,9 @@ enum NextMessage {
 }
 
 impl Inner {
-    /// Takes the next message. Those which came before the end are received before it is told; a peer that has ended has sent all of
-    /// its messages ([message-13]), and one that has not agreed on messages never sends any.
+    /// Returns the next message. Messages that arrived before the session's end are returned before the end itself. A
+    /// peer that has ended has sent all of its messages ([message-13]), and a peer that has not agreed on messages
+    /// never sends any.
     fn next_message(&mut self) -> NextMessage {
         let is_over = self.peer_has_ended() || self.closed.is_some() || self.forgotten;
         let Some(mut messages) = self.connection.messages() else { return NextMessage::Never };
@@ -27,7 +28,7 @@ impl Inner {
 }
 
 impl Shared {
-    /// Hands a message over.
+    /// Queues a message for sending.
     pub(crate) fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
@@ -40,7 +41,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for a message; `None` if none will come. Nothing is taken when the future is dropped before.
+    /// Waits for a message; `None` if no more can come. A future dropped early has taken nothing.
     pub(crate) async fn receive_message(&self) -> Option<ReceivedMessage> {
         loop {
             let came = self.notifies.opened.notified();

@@ -1,4 +1,4 @@
-//! One connection of an endpoint: what its handles and the endpoint's thread share.
+//! A connection of an endpoint: state shared by its handles and the endpoint's driver.
 
 mod handle;
 mod held_streams;

@@ -1,4 +1,4 @@
-//! Ends of the halves that this side sends, for the tasks that wait for them ([`WriteHalf::stopped`](crate::WriteHalf::stopped)).
+//! Ends of sending halves, and the tasks that wait for them ([`WriteHalf::stopped`](crate::WriteHalf::stopped)).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,21 +8,21 @@ use tokio::sync::watch;
 
 use crate::error::{StreamError, connection_error};
 
-/// The end of a half that this side sends.
+/// Reason for the end of a sending half.
 #[derive(Clone, Debug)]
 pub(super) enum SendEnd {
-    /// The peer has all of it, and has proven that.
+    /// The peer has proven that it has every byte.
     Delivered,
-    /// The peer wants no more, for this code.
+    /// The peer stopped the half, with this code.
     Stopped(u32),
-    /// This side has reset it.
+    /// This side has reset the half.
     Reset,
-    /// The connection has ended before.
+    /// The connection has ended first, with this error.
     Lost(ConnectionError),
 }
 
 impl SendEnd {
-    /// The peer's code, if it has stopped the stream.
+    /// Returns `Some(code)` if the peer stopped the half, `None` if all was delivered.
     fn into_result(self) -> io::Result<Option<u32>> {
         match self {
             Self::Delivered => Ok(None),
@@ -33,7 +33,7 @@ impl SendEnd {
     }
 }
 
-/// An end, and the tasks that wait for it. They must not be woken under the connection's lock.
+/// An end that waiting tasks have not been notified of. The notification must not happen under the connection's lock.
 #[derive(Debug)]
 pub(super) struct Told {
     watches: watch::Sender<Option<SendEnd>>,
@@ -46,7 +46,8 @@ impl Told {
     }
 }
 
-/// The halves of a connection whose end somebody waits for. An entry lives until its half ends, so there are no more than streams.
+/// The sending halves of a connection that have waiting tasks. An entry lives until its half ends, so there are at most
+/// as many entries as streams.
 #[derive(Debug, Default)]
 pub(super) struct SendEnds {
     watched: BTreeMap<StreamId, watch::Sender<Option<SendEnd>>>,
@@ -54,45 +55,45 @@ pub(super) struct SendEnds {
 }
 
 impl SendEnds {
-    /// Watches a half which has not ended.
+    /// Returns a watch on a half that has not ended.
     pub(super) fn watch(&mut self, id: StreamId) -> SendEndWatch {
         SendEndWatch(self.watched.entry(id).or_insert_with(|| watch::Sender::new(None)).subscribe())
     }
 
-    /// A half has ended. Only the first end of each counts.
+    /// Records the end of a half. Only the first end of a half counts.
     pub(super) fn end(&mut self, id: StreamId, end: SendEnd) {
         if let Some(watches) = self.watched.remove(&id) {
             self.told.push(Told { watches, end });
         }
     }
 
-    /// The connection is over, and with it all that has not ended.
+    /// Records the end of the connection, for all halves that have not ended.
     pub(super) fn end_all(&mut self, end: &SendEnd) {
         let ended = std::mem::take(&mut self.watched).into_values();
         self.told.extend(ended.map(|watches| Told { watches, end: end.clone() }));
     }
 
-    /// The ends that no task has been told yet.
+    /// Returns the ends whose tasks must be notified.
     pub(super) fn take_told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }
 }
 
-/// Waits for the end of one half. It keeps neither the stream nor the connection.
+/// A wait for the end of one half. It keeps neither the stream nor the connection alive.
 #[derive(Debug)]
 pub(crate) struct SendEndWatch(watch::Receiver<Option<SendEnd>>);
 
 impl SendEndWatch {
-    /// For a half that has ended.
+    /// Returns a watch on a half that has already ended.
     pub(super) fn ended(end: SendEnd) -> Self {
         Self(watch::Sender::new(Some(end)).subscribe())
     }
 
-    /// The peer's code, if it has stopped the stream; `None` if it has all of it.
+    /// Waits for the end. Returns `Some(code)` if the peer stopped the half, `None` if all was delivered.
     pub(crate) async fn wait(mut self) -> io::Result<Option<u32>> {
         match self.0.wait_for(Option::is_some).await {
             Ok(end) => end.clone().map_or_else(nothing_drives, SendEnd::into_result),
-            // Every end is told before its sender goes.
+            // Every end is sent before its sender is dropped, so the connection has lost its driver.
             Err(_) => nothing_drives(),
         }
     }

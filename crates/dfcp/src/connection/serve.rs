@@ -1,4 +1,4 @@
-//! Service of a connection by the endpoint's thread: it takes in what arrived, sends what is due, and keeps time.
+//! Service of a connection by the endpoint's driver: receiving, sending, and timers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,27 +12,27 @@ use crate::limits;
 use crate::outbox::{Departure, Filled, Outbox, Sender};
 use crate::peer_scheduler::{PeerScheduler, SchedulerState};
 
-/// Next step for the connection.
+/// Next step for a connection after its service.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// There may be more to do at once.
+    /// Serve again soon: there may be more to do.
     Again,
-    /// The outbox is full: it must be sent, then there may be more to do.
+    /// Send the full outbox, then serve again.
     Send,
-    /// Nothing is to be done before this time or a wake-up.
+    /// Sleep until this time or a wake-up.
     Sleep(Time),
-    /// It is over.
+    /// The connection is over.
     Done,
 }
 
-/// A locked connection which has taken datagrams in, with the tasks that wait for them.
+/// A locked connection that has received datagrams, and may have tasks to wake.
 pub(crate) struct Waiters<'a> {
     connection: &'a Shared,
     inner: MutexGuard<'a, Inner>,
 }
 
 impl Waiters<'_> {
-    /// Releases the lock and wakes the waiting tasks. Returns whether there was one.
+    /// Releases the lock and wakes the waiting tasks. Returns true if there was one.
     pub(crate) fn wake(mut self) -> bool {
         let wakers = self.inner.drain_events();
         drop(self.inner);
@@ -41,11 +41,11 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which arrived at `at`; its second argument is that time on the connection's clock.
-    /// `queue_bytes` is called only if the peer was heard among them:
-    /// it counts that, and returns how much the system keeps of what comes from there. A forged datagram with the connection's
-    /// id must not count. Returns the waiting tasks; those that are not woken now are woken when the connection
-    /// is served next, once for all datagrams.
+    /// Calls `take_in` to process datagrams that arrived at `at`; its second argument is that time on the connection's
+    /// clock. `queue_bytes` is called only if a datagram was authentic: it counts the peer as active, and returns the
+    /// peer's share of the system's receive buffer, bytes. A forged datagram with the connection's id must not count.
+    /// Waiting tasks that the caller does not wake now are woken at the connection's next service, once for all
+    /// datagrams.
     pub(crate) fn take_in(
         &self,
         at: Time,
@@ -59,13 +59,15 @@ impl Shared {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }
         inner.sleeps_until = Time::ZERO;
-        // Not only when it is served: an application which finds all done may end the process before that.
+        // Log also here, not only in `serve`: an application that finds everything done may end the process before the
+        // next service.
         inner.tell_story(now);
         Waiters { connection: self, inner }
     }
 
-    /// Does what is due `now`, and fills `outbox`, which is `None` while the socket has no room, of which one call takes `segments_max`
-    /// datagrams. `scheduler` is its peer's. `on_established` is called once, when the handshake is done.
+    /// Handles expired timers, and fills `outbox` with batches of at most `segments_max` datagrams. `outbox` is `None`
+    /// while the socket is full. `scheduler` is the scheduler of the connection's peer. `on_established` is called
+    /// once, when the handshake is done.
     pub(crate) fn serve(
         self: &Arc<Self>,
         segments_max: usize,
@@ -108,7 +110,7 @@ impl Shared {
         next
     }
 
-    /// Gives a free place to a connection which has waited. Returns whether its turn begins.
+    /// Offers a free place to a waiting connection. Returns true if its turn begins.
     pub(crate) fn begin_turn(&self, scheduler: &mut PeerScheduler<Arc<Self>>) -> bool {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
@@ -120,7 +122,8 @@ impl Shared {
         matches!(state, SchedulerState::Turn { .. })
     }
 
-    /// Its endpoint has gone over to another socket, at `address`. An address that datagrams left from is kept if the socket has it, too.
+    /// Called after the endpoint was rebound to a socket at `address`. The source address of datagrams stays if the new
+    /// socket has it, too (`keeps`).
     pub(crate) fn on_rebound(&self, at: Time, address: SocketAddr, keeps: impl Fn(IpAddr) -> bool) {
         let mut inner = self.lock();
         let now = inner.tick(at);
@@ -129,12 +132,12 @@ impl Shared {
         inner.local =
             Local { address, departure: Departure { src_ip: departure.src_ip.filter(|&ip| keeps(ip)), ..departure } };
         inner.connection.on_own_move(now, is_other_host);
-        // A refusal of the old socket says nothing of this one.
+        // The refusal came from the old socket, and says nothing about the new one.
         inner.send_error = None;
         inner.sleeps_until = Time::ZERO;
     }
 
-    /// The endpoint does nothing for it any more.
+    /// Called when the endpoint forgets the connection: ends all waits.
     pub(crate) fn end(&self) {
         let wakers = self.lock().end();
         self.wake(wakers);
@@ -149,7 +152,7 @@ impl Sender for Arc<Shared> {
 }
 
 impl Inner {
-    /// Enters a scheduler state: it decides the share of the peer's queue and what the application may write.
+    /// Enters a scheduler state, which determines the share of the peer's queue and the application's write allowance.
     fn set_scheduler_state(&mut self, state: SchedulerState, sharers: usize) {
         self.connection.set_queue_sharers(sharers);
         if let Some(allowance) = state.allowance(self.scheduler_state) {
@@ -159,7 +162,7 @@ impl Inner {
     }
 }
 
-/// Next step once it has nothing to send.
+/// Returns the next step of a connection that has nothing to send.
 fn after(inner: &Inner, now: Time) -> Next {
     let timeout = inner.connection.next_timeout(now).map(|(at, _)| at);
     if timeout.is_none() && inner.connection.state() == State::Closed {
@@ -171,7 +174,8 @@ fn after(inner: &Inner, now: Time) -> Next {
     if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
 }
 
-/// Nobody reads what still comes after the last handle is gone: a peer which goes on sending, or never ends, is told.
+/// Ends a connection without handles. Unread data of the peer cannot be read any more, so a peer that keeps sending, or
+/// never ends, gets an abort.
 fn linger(inner: &mut Inner, now: Time) {
     let Some(until) = inner.linger_until else { return };
     let done = matches!(inner.connection.state(), State::TimeWait | State::Closed);
@@ -183,7 +187,7 @@ fn linger(inner: &mut Inner, now: Time) {
     }
 }
 
-/// True if the peer has sent something on the first stream that nobody has read.
+/// Returns true if the peer has sent unread data on the first stream. Reads a byte of it.
 pub(super) fn has_unread(connection: &mut Connection, now: Time) -> bool {
     matches!(connection.streams().read(now, StreamId::FIRST, &mut [0; 1]), Ok(Read::Bytes(_)))
 }

@@ -1,4 +1,5 @@
-//! A connection used as a session: streams are opened and accepted, and its end is that of its first stream.
+//! A connection used as a session: opening and accepting streams, and the session's end, which is the end of its first
+//! stream.
 
 use std::io;
 
@@ -12,30 +13,30 @@ use crate::connection::story::StreamNews;
 use crate::connection::wakers::Wakers;
 use crate::error::{Ended, StreamError, connection_error};
 
-/// Result of an attempt to accept.
+/// Result of an attempt to accept a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Incoming {
-    /// A stream that the peer has opened.
+    /// A stream of the peer.
     Stream(StreamId),
-    /// No stream yet.
+    /// No stream yet; wait.
     NotYet,
     /// No stream, now or later.
     Ended,
 }
 
 impl Inner {
-    /// True if the application opens and accepts streams.
+    /// Returns true if the application opens and accepts streams.
     pub(super) fn is_session(&self) -> bool {
         matches!(self.usage, Usage::Session | Usage::StreamInSession)
     }
 
-    /// This side has ended the first stream, and with it what it sends of the connection.
+    /// Returns true if this side has ended the first stream, and so everything it sends.
     pub(super) fn has_ended(&self) -> bool {
         self.streams.is_first_ended()
     }
 
-    /// The peer has sent something on the first stream, or has ended it. A session has no use for data there: its peer is
-    /// no session, and must not believe that somebody reads them.
+    /// Aborts a session whose peer has sent data on the first stream. A session never reads data there: the peer uses
+    /// the connection as a single stream, and must not assume that the data is read.
     pub(super) fn check_first_stream(&mut self, now: Time) {
         if self.usage == Usage::Session && self.closed.is_none() && has_unread(&mut self.connection, now) {
             tracing::debug!(remote = %self.connection.remote(), "the peer writes to a session as if it were a stream: reset");
@@ -43,7 +44,7 @@ impl Inner {
         }
     }
 
-    /// The error that it ended with, if it has.
+    /// Returns the error that has ended the connection, if any.
     pub(super) fn check_alive(&self) -> io::Result<()> {
         match &self.closed {
             Some(Ended::By(error)) => Err(connection_error(error.clone())),
@@ -52,12 +53,13 @@ impl Inner {
         }
     }
 
-    /// The peer sends nothing more: it has ended the first stream, and with it the session.
+    /// Returns true if the peer sends nothing more: it has ended the first stream, and with it the session.
     pub(super) fn peer_has_ended(&self) -> bool {
         matches!(self.connection.state(), State::CloseWait | State::LastAck | State::TimeWait | State::Closed)
     }
 
-    /// Takes the next stream that the peer has opened. Those which came before the end are accepted before it is told.
+    /// Returns the next stream of the peer. Streams that arrived before the session's end are returned before the end
+    /// itself.
     fn try_accept(&mut self, kind: StreamKind) -> Incoming {
         let is_over = self.peer_has_ended() || self.forgotten || self.streams.refuses_incoming();
         match self.streams.accept(kind) {
@@ -67,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// A new stream; `None` while the peer permits none.
+    /// Opens a stream. Returns `None` while the peer's stream limit is reached.
     fn try_open(&mut self, kind: StreamKind) -> Option<io::Result<StreamId>> {
         if self.forgotten {
             return Some(Err(match &self.closed {
@@ -82,7 +84,7 @@ impl Inner {
                 self.tell_stream(id, StreamNews::OpenedHere);
                 Ok(id)
             }
-            // A peer that has closed takes no more, so there is nothing to wait for.
+            // A peer that has closed the session raises its limit no more, so waiting is useless.
             Err(dfcp_proto::StreamError::NoCredit) if self.peer_has_ended() => Err(StreamError::SessionClosed.into()),
             Err(dfcp_proto::StreamError::NoCredit) => {
                 if let Some(story) = &mut self.story {
@@ -97,7 +99,7 @@ impl Inner {
         })
     }
 
-    /// Result of the closing by both sides, once it is known.
+    /// Returns the result of the close by both sides, or `None` while it is in progress.
     fn closing_result(&self) -> Option<io::Result<()>> {
         match (&self.closed, self.connection.state()) {
             (Some(Ended::By(error)), _) => Some(Err(connection_error(error.clone()))),
@@ -107,15 +109,15 @@ impl Inner {
         }
     }
 
-    /// Its end, once the endpoint has forgotten it.
+    /// Returns the end of the connection once the endpoint has forgotten it.
     fn end_if_forgotten(&self) -> Option<Ended> {
-        // Without an end of its own it was cut off together with the runtime that drove it.
+        // A connection without a recorded end was cut off when its runtime ended.
         self.forgotten.then(|| self.closed.clone().unwrap_or(Ended::By(ConnectionError::Aborted)))
     }
 }
 
 impl Shared {
-    /// The application takes it for one stream.
+    /// Marks the connection as a single stream: streams of the peer are refused.
     pub(crate) fn begin_stream(&self) {
         let mut inner = self.lock();
         let inner = &mut *inner;
@@ -125,8 +127,8 @@ impl Shared {
         self.wake_driver_if_due(inner, now);
     }
 
-    /// The application takes it for a session; `false` if it cannot be one, because it is classic. If it has been a stream before, its
-    /// first stream goes on to be one.
+    /// Marks the connection as a session. Returns false if that is impossible because it is classic. If it was a single
+    /// stream before, this stays its first stream.
     pub(crate) fn begin_session(&self) -> bool {
         let mut inner = self.lock();
         let is_possible = inner.connection.profile() == Profile::Modern;
@@ -139,13 +141,13 @@ impl Shared {
             inner.check_first_stream(now);
             self.wake_driver(&mut inner);
         } else if is_possible && !inner.has_ended() {
-            // All handles of the session were gone, and a stream gives one again that can accept.
+            // All handles that can accept streams were dropped before; the new handle can accept again.
             inner.streams.take_incoming();
         }
         is_possible
     }
 
-    /// Opens a stream, as soon as the peer permits one. Nothing is opened when the future is dropped before.
+    /// Opens a stream, waiting while the peer's stream limit is reached. A future dropped early has opened nothing.
     pub(super) async fn open(&self, kind: StreamKind) -> io::Result<StreamId> {
         loop {
             let available = self.notifies.available.notified();
@@ -154,7 +156,7 @@ impl Shared {
                 if let Some(opened) = inner.try_open(kind) {
                     return opened;
                 }
-                // It asks the peer for more.
+                // The failed attempt queues a request for more streams, which the driver must send.
                 let now = inner.tick(self.clock.now());
                 self.wake_driver_if_due(&mut inner, now);
             }
@@ -162,13 +164,13 @@ impl Shared {
         }
     }
 
-    /// Waits for a stream of the peer's; `None` if none will come. Nothing is taken when the future is dropped before.
+    /// Waits for a stream of the peer; `None` if no more can come. A future dropped early has taken nothing.
     pub(super) async fn accept(&self, kind: StreamKind) -> Option<StreamId> {
         loop {
             let opened = self.notifies.opened.notified();
             let accepted = {
                 let mut inner = self.lock();
-                // Streams that the peer has opened are known before its end is.
+                // Drain events first, so that streams of the peer are known before its end.
                 let wakers = inner.drain_events();
                 let accepted = inner.try_accept(kind);
                 drop(inner);
@@ -183,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Ends the session on this side once, and waits until the peer has done so, too.
+    /// Closes the session on this side once, and waits until the peer has closed it, too.
     pub(crate) async fn close(&self) -> io::Result<()> {
         self.begin_closing();
         loop {
@@ -209,13 +211,13 @@ impl Shared {
         }
         self.wake_driver(&mut inner);
         drop(inner);
-        // Tasks that wait for a stream get none any more.
+        // Wake tasks that wait to open or accept a stream, so that they return an error or `None`.
         let mut wakers = Wakers::default();
         (wakers.news.opened, wakers.news.available) = (true, true);
         self.wake(wakers);
     }
 
-    /// Waits until the endpoint has forgotten the connection.
+    /// Waits until the endpoint has forgotten the connection, and returns its error, if any.
     pub(crate) async fn closed(&self) -> Option<ConnectionError> {
         loop {
             let ended = self.notifies.ended.notified();

@@ -1,4 +1,4 @@
-//! The state which a connection's handles and its endpoint's thread share, and what the handles do with it.
+//! State shared by a connection's handles and its endpoint's driver, and the operations of the handles on it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,23 +21,23 @@ use crate::path_watch::{PathPublisher, PathWatch};
 use crate::peer_scheduler::SchedulerState;
 use crate::wake_queue::WakeQueue;
 
-/// A connection's path, as far as it stays the same.
+/// Constant part of a connection's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) carrier: Carrier,
-    /// Address of the peer at first.
+    /// Initial address of the peer.
     pub(crate) remote: SocketAddr,
 }
 
-/// The end of the path on this machine, which another socket of the endpoint's changes.
+/// Local end of the path, which a rebind of the endpoint changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     pub(crate) address: SocketAddr,
-    /// Answers leave from the address which the peer sent its SYN to.
+    /// Source address and DSCP. Answers leave from the address to which the peer sent its SYN.
     pub(crate) departure: Departure,
 }
 
-/// A connection, for the application's threads and its endpoint's.
+/// A connection, shared by application threads and the endpoint's driver.
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
@@ -46,70 +46,70 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
-    /// The peer opened it: it waits to be accepted once the handshake is done.
+    /// True if the peer opened the connection: it waits to be accepted once the handshake is done.
     pub(crate) accepted: bool,
 }
 
-/// The application's use of a connection.
+/// Use of a connection by the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// It waits to be accepted.
+    /// The connection waits to be accepted.
     #[default]
     Undecided,
-    /// Its first stream is all.
+    /// The first stream is the only one.
     Stream,
-    /// The first stream only says when all others have ended.
+    /// Session: the first stream carries no data, and its end is the session's end.
     Session,
-    /// Others are opened beside its first stream.
+    /// A single stream that has become a session: its first stream also carries data.
     StreamInSession,
 }
 
-/// State that the lock protects.
+/// State of a connection that the lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) connection: Connection,
     pub(super) local: Local,
-    /// The latest time the connection was told; it never goes back.
+    /// Latest time that the connection was called with; it never goes back.
     latest: Time,
-    /// The task that waits for the end of the handshake.
+    /// Task that waits for the end of the handshake.
     caller: Option<Waker>,
     pub(super) streams: HeldStreams,
     pub(super) usage: Usage,
-    /// Number of handles that the application has on its streams, and as a session.
+    /// Number of handles of the application, on streams and on the session.
     pub(super) handles: usize,
-    /// Those among them which can accept streams: of a session, and of the first stream.
+    /// Number of handles that can accept streams: handles of the session and of the first stream.
     pub(super) accepting_handles: usize,
-    /// The handshake is done and the endpoint has not been told.
+    /// The handshake is done, but the endpoint has not been notified.
     pub(super) newly_connected: bool,
-    /// Nothing will happen any more.
+    /// End of the protocol's connection. `None` before.
     pub(super) closed: Option<Ended>,
     /// The endpoint has forgotten the connection.
     pub(super) forgotten: bool,
-    /// Its state when the tasks that wait for one were woken last.
+    /// Connection state at the last wake-up of tasks that wait for a state change.
     told_state: State,
-    /// No handle is left; the peer's half is waited for until then.
+    /// End of the wait for the peer's half. `Some` once no handle is left.
     pub(super) linger_until: Option<Time>,
-    /// The driver does not serve it before this time unless woken. `Time::ZERO` if it will be served anyway: no wake-up is
-    /// pushed then.
+    /// The driver serves the connection at this time or after a wake-up. `Time::ZERO` if it will be served anyway, so
+    /// no wake-up needs to be pushed.
     pub(super) sleeps_until: Time,
-    /// Its state in the scheduler of its peer.
+    /// State in the scheduler of the connection's peer.
     pub(super) scheduler_state: SchedulerState,
-    /// Why the system last refused to send, unless it has sent since.
+    /// The system's last refusal to send, cleared by the next successful fill.
     pub(super) send_error: Option<io::Error>,
-    /// Its log so far; `None` without a subscriber when it began.
+    /// Log of the connection. `None` if there was no subscriber at its begin.
     pub(super) story: Option<Box<Story>>,
-    /// Tells the watches of the path; `None` without any.
+    /// Publisher for the watches of the path. `None` without any watch.
     path_publisher: Option<Box<PathPublisher>>,
 }
 
 impl Inner {
-    /// The time now, for the connection.
+    /// Returns a monotonic `now` for the connection.
     pub(super) fn tick(&mut self, now: Time) -> Time {
         self.latest = self.latest.max(now);
         self.latest
     }
 
-    /// Takes the events of the connection and its streams; the wakers are to be woken without the lock.
+    /// Processes the events of the connection and its streams. The returned wakers must be woken without the lock.
     pub(super) fn drain_events(&mut self) -> Wakers {
         let mut wakers = Wakers::default();
         while let Some(event) = self.connection.streams().poll_event() {
@@ -134,11 +134,12 @@ impl Inner {
         }
         let state = self.connection.state();
         if std::mem::replace(&mut self.told_state, state) != state && self.is_session() {
-            // The end of the peer's first stream is that of the streams to come, and both ends are the session's.
+            // The end of the peer's first stream means that no more streams come; the end of both halves is the
+            // session's end.
             (wakers.news.opened, wakers.news.ended) = (true, true);
             wakers.news.available |= self.peer_has_ended();
         }
-        // Halves that ended in order before the connection did have been told by now.
+        // Halves that ended in order before the connection have been removed above.
         match &self.closed {
             Some(Ended::By(error)) => self.streams.send_ends.end_all(&SendEnd::Lost(error.clone())),
             Some(Ended::InOrder) => self.streams.send_ends.end_all(&SendEnd::Delivered),
@@ -154,21 +155,21 @@ impl Inner {
         }
     }
 
-    /// Wakes all tasks that wait for anything but the ends of halves.
+    /// Wakes all waiting tasks, except those that wait for the end of a half.
     fn wake_all(&mut self, wakers: &mut Wakers) {
         self.wake_caller(wakers);
         self.streams.wake_all(wakers);
         wakers.news = News::ALL;
     }
 
-    /// Logs what is new.
+    /// Logs changes since the last call.
     pub(super) fn tell_story(&mut self, now: Time) {
         if let Some(story) = &mut self.story {
             story.go_on(now, &self.connection, self.closed.as_ref());
         }
     }
 
-    /// Tells the watches of the path what has changed.
+    /// Publishes changed estimates to the watches of the path.
     pub(super) fn publish_path(&mut self, now: Time) {
         let Some(publisher) = &mut self.path_publisher else { return };
         if publisher.is_unwatched() {
@@ -178,7 +179,7 @@ impl Inner {
         }
     }
 
-    /// Time by which it must be served so that the watches of the path get the last change.
+    /// Returns the time by which the connection must be served to publish pending path estimates.
     pub(super) fn path_due_at(&self) -> Option<Time> {
         self.path_publisher.as_ref()?.due_at()
     }
@@ -190,10 +191,10 @@ impl Inner {
         }
     }
 
-    /// The endpoint does nothing for it any more: all waiting tasks must check again.
+    /// Marks the connection as forgotten by the endpoint. All waiting tasks must check again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
-        // Without an end of its own it was cut off together with the runtime that drove it.
+        // A half without a recorded end was cut off when its runtime ended.
         self.streams.send_ends.end_all(&SendEnd::Lost(ConnectionError::Aborted));
         if let Some(publisher) = self.path_publisher.take() {
             publisher.end(&self.connection.stats());
@@ -243,12 +244,13 @@ impl Shared {
         Arc::new(Self { inner, wake_queue, notifies, clock, handle, path, accepted })
     }
 
-    /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
+    /// Locks the state. A panic of another lock holder leaves a consistent connection, as every call is one complete
+    /// step, so poison is ignored.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes tasks that wait for the connection, whose lock must be free. Returns whether there was one.
+    /// Wakes tasks that wait for the connection, whose lock must be free. Returns true if there was one.
     pub(super) fn wake(&self, wakers: Wakers) -> bool {
         let (is_anybody, spare) = wakers.wake(&self.notifies);
         if spare.capacity() > 0 {
@@ -257,7 +259,7 @@ impl Shared {
         is_anybody
     }
 
-    /// Has the driver serve the connection, unless it will anyway.
+    /// Wakes the driver to serve the connection, unless it will serve it anyway.
     pub(super) fn wake_driver(&self, inner: &mut Inner) {
         if inner.sleeps_until > Time::ZERO {
             inner.sleeps_until = Time::ZERO;
@@ -265,7 +267,7 @@ impl Shared {
         }
     }
 
-    /// Has the driver serve the connection if it would sleep past the next timeout.
+    /// Wakes the driver if it would sleep past the connection's next timeout.
     pub(super) fn wake_driver_if_due(&self, inner: &mut Inner, now: Time) {
         let Some((at, _)) = inner.connection.next_timeout(now) else { return };
         if at <= now || at.max(now + limits::SLOT) < inner.sleeps_until {
@@ -297,7 +299,7 @@ impl Shared {
         self.end_at_once(Connection::abort);
     }
 
-    /// As [`abort`](Self::abort), with a code for the peer's application.
+    /// Aborts like [`abort`](Self::abort), with a code for the peer's application.
     pub(crate) fn abort_with(&self, code: u32) {
         self.end_at_once(|connection| connection.abort_with(code));
     }
@@ -311,7 +313,7 @@ impl Shared {
         self.wake(wakers);
     }
 
-    /// Reads what the connection knows.
+    /// Reads from the connection under the lock.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> T {
         read(&self.lock().connection)
     }
@@ -322,7 +324,7 @@ impl Shared {
         self.lock().connection.parameters().get(parameter)
     }
 
-    /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.
+    /// Returns a watch on the path. For a connection that is over, it has only the last estimates.
     pub(crate) fn watch_path(&self) -> PathWatch {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
@@ -334,12 +336,12 @@ impl Shared {
         inner.path_publisher.get_or_insert_with(new).watch()
     }
 
-    /// Present address of our socket.
+    /// Returns the current local address of the socket.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.lock().local.address
     }
 
-    /// Changes something that may let it send earlier.
+    /// Changes a setting, and wakes the driver, as the change may permit sending earlier.
     pub(crate) fn configure<T>(&self, change: impl FnOnce(&mut Connection) -> T) -> T {
         let mut inner = self.lock();
         let result = change(&mut inner.connection);

@@ -1,9 +1,10 @@
-//! The story of a connection in the log, for the first questions about a failure or a slow transfer.
+//! Story: the log of one connection, for first questions about a failure or a slow transfer.
 //!
-//! The protocol logs nothing. Whenever the driver has served a connection or given it datagrams, it compares what the connection
-//! says of itself with what was told before. So nothing is told datagram by datagram, and a peer can cause only a bounded number of lines: each state is
-//! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection without
-//! a subscriber has no story: that costs one branch when it is served, and one for each event of a stream.
+//! The protocol itself logs nothing. After each service or delivery of datagrams, the connection's current values are
+//! compared with the values logged last. So there are no lines per datagram, and a peer can cause only a bounded number
+//! of lines: each state is entered once, and values that may change at any time are logged at most once per
+//! [`limits::STORY_INTERVAL`]. A connection without a subscriber has no story, which costs one branch per service, and
+//! one per stream event.
 
 mod streams;
 
@@ -19,17 +20,18 @@ use self::streams::StreamStory;
 use crate::error::Ended;
 use crate::limits;
 
-/// Target of the events, for subscribers to filter by.
+/// Target of the log events, for filters of subscribers.
 const TARGET: &str = "dfcp::session";
 
-/// Name of a connection in its lines: the id in the headers of its incoming datagrams, or a classic one's ports.
+/// Name of a connection in its log lines: the id in the headers of its incoming datagrams, or the ports of a classic
+/// connection.
 #[derive(Clone, Copy, Debug)]
 enum Name {
     Id(u32),
     Ports(dfcp_proto::Ports),
 }
 
-/// A connection's view of itself at one moment.
+/// Loggable values of a connection at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Observation {
     state: State,
@@ -49,14 +51,14 @@ impl Observation {
     }
 }
 
-/// Log of a connection, with the values that were told last.
+/// Log of a connection, with the values logged last.
 #[derive(Debug)]
 pub(crate) struct Story {
     name: Name,
     began: Time,
     told: Observation,
-    /// The address, the rate and the rounds of blocks, which can change again and again, were told last with these values at these
-    /// times.
+    /// Time and value of the last line about the address, the rate and the rounds of blocks, which can change again and
+    /// again.
     address: (Option<Time>, SocketAddr, u64),
     rate: (Time, u64),
     rounds: (Time, u64, u64),
@@ -71,13 +73,13 @@ macro_rules! tell {
 }
 
 impl Story {
-    /// Begins the story of a connection which is about to call its peer, or has been called; `None` without a subscriber.
+    /// Begins the story of a new connection; `was_called` if the peer opened it. Returns `None` without a subscriber.
     pub(crate) fn begin(now: Time, connection: &Connection, was_called: bool) -> Option<Box<Self>> {
         if !tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
             return None;
         }
         let name = connection.local_id().map_or_else(|| Name::Ports(connection.ports()), Name::Id);
-        // Nothing but the address is known yet, so that everything else is told as news.
+        // Only the address is known yet, so that everything else will differ and be logged.
         let told = Observation {
             state: if was_called { State::SynReceived } else { State::SynSent },
             remote: connection.remote(),
@@ -93,26 +95,28 @@ impl Story {
         Some(Box::new(story))
     }
 
-    /// Tells what is new.
+    /// Logs changes since the last call.
     pub(super) fn go_on(&mut self, now: Time, connection: &Connection, ended: Option<&Ended>) {
         self.tell_news(now, Observation::of(connection), ended);
     }
 
-    /// Something has happened to a stream. Of the first, whose ends are those of the connection, the states tell.
+    /// Logs an event of a stream. Events of the first stream are skipped, as the connection's states already log its
+    /// ends.
     pub(super) fn on_stream(&mut self, id: StreamId, news: StreamNews) {
-        // A handle that outlives its session ends nothing.
+        // Dropping a handle after the session's end has no effect, so it is not logged.
         let is_too_late = self.told.state == State::Closed && news.is_our_doing();
         if !is_too_late && id != StreamId::FIRST {
             self.streams.on_news(self.name, id, news);
         }
     }
 
-    /// The peer permits no stream of this kind that the application wants to open.
+    /// Counts a failed attempt of the application to open a stream of this kind: the peer's limit is reached.
     pub(super) fn on_no_credit(&mut self, kind: StreamKind) {
         self.streams.on_no_credit(self.name, kind);
     }
 
-    /// The application has dropped its last handle. It may end the process before the connection is over.
+    /// Logs that the application has dropped its last handle, with totals: the process may end before the connection is
+    /// over.
     pub(super) fn let_go(&mut self, now: Time, connection: &Connection, ended: Option<&Ended>) {
         self.go_on(now, connection, ended);
         if self.told.state != State::Closed {
@@ -121,7 +125,7 @@ impl Story {
         }
     }
 
-    /// The endpoint has forgotten the connection before it was over.
+    /// Logs that the endpoint has forgotten the connection before it was over.
     pub(super) fn break_off(&mut self, now: Time) {
         self.streams.tell(self.name, now);
         if self.told.state != State::Closed {
@@ -142,7 +146,7 @@ impl Story {
         self.told = seen;
     }
 
-    /// Tells the segments sent before there was an answer: each is a call.
+    /// Logs the segments sent before the first answer: each is a handshake attempt.
     fn tell_calls(&self, seen: &Observation) {
         if self.told.state != State::SynSent {
             return;
@@ -172,7 +176,7 @@ impl Story {
         }
     }
 
-    /// A peer may move with every datagram.
+    /// Logs address changes at most once per interval, as a peer may move with every datagram.
     fn tell_moves(&mut self, now: Time, seen: &Observation) {
         let (told_at, from, told) = self.address;
         let moves = seen.stats.path_changes - told;
@@ -208,7 +212,8 @@ impl Story {
         self.rate = (now, seen.rate_bps);
     }
 
-    /// A breaker at work, or an application which follows its encoder, changes the rate all the time.
+    /// Logs the rate at most once per interval: a circuit breaker at work, or an application that follows its encoder,
+    /// changes it all the time.
     fn tell_rate(&mut self, now: Time, seen: &Observation) {
         let (told_at, told_bps) = self.rate;
         if !seen.state.is_open() || seen.stats.rate_bps == told_bps || !is_due(told_at, now) {
@@ -231,7 +236,7 @@ impl Story {
     }
 
     fn tell_closing(&mut self, now: Time, seen: Observation, ended: Option<&Ended>) {
-        // Several states may have been passed since the connection was served last.
+        // Several states may have been passed since the last service.
         let is_news = |fact: fn(State) -> bool| fact(seen.state) && !fact(self.told.state);
         if is_news(peer_has_ended) {
             tell!(self, "the peer's half has ended, and is complete");
@@ -316,7 +321,7 @@ impl fmt::Display for Milliseconds {
     }
 }
 
-/// A rate as [`Stats::rate_bps`] has it, in Mbit/s.
+/// A rate like [`Stats::rate_bps`], displayed in Mbit/s; 0 is line rate.
 struct Mbps(u64);
 
 impl fmt::Display for Mbps {
@@ -328,7 +333,7 @@ impl fmt::Display for Mbps {
     }
 }
 
-/// A share, 0 to 1, in per cent.
+/// A fraction, 0 to 1, displayed in per cent.
 struct Percent(f64);
 
 impl fmt::Display for Percent {

@@ -1,4 +1,4 @@
-//! Tasks that wait for a connection, to be woken once its lock is released.
+//! Tasks that wait for a connection, to be woken after its lock is released.
 
 use std::task::{Context, Waker};
 
@@ -6,7 +6,8 @@ use tokio::sync::Notify;
 
 use crate::connection::send_ends::Told;
 
-/// Wake tasks that wait for a stream or a message of the peer's, for the peer to permit one of ours, and for the end.
+/// Notifications for tasks that wait for a stream or message of the peer (`opened`), for a higher stream limit
+/// (`available`), or for the session's end (`ended`).
 #[derive(Debug, Default)]
 pub(super) struct Notifies {
     pub(super) opened: Notify,
@@ -14,13 +15,13 @@ pub(super) struct Notifies {
     pub(super) ended: Notify,
 }
 
-/// Tasks to wake once the lock is released.
+/// Tasks to wake after the lock is released.
 #[derive(Debug, Default)]
 pub(super) struct Wakers {
-    /// Two of them, mostly all: more take memory.
+    /// The first two wakers. There are rarely more, so that the vector rarely allocates.
     first: [Option<Waker>; 2],
     others: Vec<Waker>,
-    /// Ends of halves, for the tasks that wait for them.
+    /// Ends of sending halves, with their waiting tasks.
     pub(super) told: Vec<Told>,
     pub(super) news: News,
 }
@@ -34,12 +35,12 @@ pub(super) struct News {
 }
 
 impl News {
-    /// All that may be waited for: the connection is over.
+    /// All events: the connection is over.
     pub(super) const ALL: Self = Self { opened: true, available: true, ended: true };
 }
 
 impl Wakers {
-    /// Adds one. The memory for those that need some is `spare`.
+    /// Adds a waker. `spare` is the allocation for a third and further ones.
     pub(super) fn push(&mut self, waker: Waker, spare: &mut Vec<Waker>) {
         if let Some(place) = self.first.iter_mut().find(|place| place.is_none()) {
             *place = Some(waker);
@@ -51,7 +52,8 @@ impl Wakers {
         self.others.push(waker);
     }
 
-    /// Wakes them, and those that wait by `notifies`. Returns whether there was a task to wake, and memory that serves again.
+    /// Wakes the collected tasks, and the tasks that wait on `notifies`. Returns true if there was a task to wake, and
+    /// the allocation for reuse.
     pub(super) fn wake(mut self, notifies: &Notifies) -> (bool, Vec<Waker>) {
         let News { opened, available, ended } = self.news;
         let is_news = opened || available || ended;
@@ -71,7 +73,7 @@ impl Wakers {
     }
 }
 
-/// Notes the task to wake.
+/// Stores the waker of the current task.
 pub(super) fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),

@@ -1,14 +1,14 @@
-//! Calls which made no connection, in the log: strangers can send any number of them, so they are counted.
+//! Log of handshake attempts that led to no connection. Strangers can send any number of them, so only sums are logged.
 
 use dfcp_proto::EndpointStats;
 use dfcp_time::Time;
 
 use crate::limits;
 
-/// Target of the events, for subscribers to filter by.
+/// Target of the log events, for filters of subscribers.
 const TARGET: &str = "dfcp::endpoint";
 
-/// Counts of the last line, and its time.
+/// Counters of the last line, and its time.
 #[derive(Debug)]
 pub(super) struct CallStory {
     told_at: Option<Time>,
@@ -16,13 +16,13 @@ pub(super) struct CallStory {
 }
 
 impl CallStory {
-    /// `None` without a subscriber.
+    /// Returns `None` without a subscriber.
     pub(super) fn begin() -> Option<Self> {
         let is_heard = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
         is_heard.then(|| Self { told_at: None, told: EndpointStats::default() })
     }
 
-    /// Tells what is new, at most once per [`limits::STORY_INTERVAL`].
+    /// Logs changed counters, at most once per [`limits::STORY_INTERVAL`].
     pub(super) fn go_on(&mut self, now: Time, seen: EndpointStats) {
         let cookies_sent = seen.cookies_sent - self.told.cookies_sent;
         let refused = seen.refused - self.told.refused;

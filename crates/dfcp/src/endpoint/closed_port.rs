@@ -1,12 +1,14 @@
-//! The machine that is called says that nothing listens there, or there is no way to it at all.
+//! Detection of a closed port or an unreachable machine during a connection attempt.
 //!
-//! A system answers a datagram to a closed port by ICMP ("port unreachable"), which it tells only sockets that are connected. The
-//! endpoint's own is not, because either end of a connection may move to another address. So a socket of its own asks, and only while a
-//! connection is being opened: what it hears cannot touch an open one.
+//! A system answers a datagram to a closed port by ICMP ("port unreachable"), and the receiving system reports it to
+//! connected sockets only. The endpoint's socket is not connected, because either end of a connection may move to
+//! another address. So a separate socket sends probes, and only during the handshake: its results cannot affect an open
+//! connection.
 //!
-//! Only the datagram that an ICMP message repeats proves its sender. A question is random, and a message that repeats it comes from the
-//! machine or from the path to it: one is believed. Others only have to name the socket's port, which can be guessed: these must be several,
-//! over a longer time. A listener that is there answers the handshake before either.
+//! Only the datagram quoted in an ICMP message proves the sender of that message. A probe is random, so a message that
+//! quotes it comes from the machine or from the path to it: one such message is believed. Other messages only have to
+//! match the socket's port, which can be guessed: several are needed, over a longer time. A listening peer answers the
+//! handshake before either happens.
 
 #[cfg(target_os = "linux")]
 mod icmp;
@@ -31,20 +33,20 @@ use crate::limits::{
 };
 use crate::socket::canonical;
 
-/// Fewer than any segment has: a listener drops it.
+/// Length of a probe, bytes: less than any segment, so that a listener drops it.
 const QUESTION_BYTES: usize = 8;
 
-/// Least time for a listener to answer, as a multiple of the time that the refusal took.
+/// Least time for a listener to answer, as a multiple of the time in which the refusal arrived.
 const ROUND_TRIPS: u32 = 3;
 
-/// Attempts that ask now. Others wait for the end of the handshake's own time.
+/// Limit on concurrent probing attempts. Further attempts just wait for the handshake timeout.
 static ASKERS: Semaphore = Semaphore::const_new(CLOSED_PORT_ASKERS_MAX);
 
-/// A socket connected to `remote` from where `local` is bound; `None` if there is none to be had, and so nothing is known. Connecting sends
-/// nothing, but asks the routing table.
+/// Returns a socket connected to `remote` from the address of `local`, or `None` if the system gives no socket, so that
+/// nothing is known. Connecting sends nothing, but checks the routing table.
 ///
 /// # Errors
-/// There is no way to `remote`.
+/// There is no route to `remote`.
 fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<UdpSocket>> {
     let (mut from, mut to) = (canonical(local), canonical(remote));
     if from.ip().is_unspecified() && local.is_ipv6() {
@@ -52,14 +54,15 @@ fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<UdpSock
     }
     from.set_port(0);
     if to.port() == 0 {
-        // Directly over IP any port may be called, and no system connects to this one everywhere.
+        // Directly over IP any port is valid, but some systems refuse to connect a UDP socket to port 0.
         to.set_port(1);
     }
     let Ok(socket) = UdpSocket::bind(from) else { return Ok(None) };
     match socket.connect(to) {
         Ok(()) => Ok(Some(socket)),
         Err(error) => {
-            // That one address makes no sense here says nothing of the next.
+            // `InvalidInput` would end the attempts at further addresses, but an invalid address says nothing about the
+            // next one.
             let kind = Some(error.kind()).filter(|&kind| kind != ErrorKind::InvalidInput);
             let sentence = format!(
                 "this machine has no way to {} ({error}), check the address and this machine's network",
@@ -70,24 +73,24 @@ fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<UdpSock
     }
 }
 
-/// Something that the system says of a question.
+/// A message of the system about a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Refusal {
-        /// It repeats the question.
+        /// The ICMP message quotes the probe.
         is_proven: bool,
     },
-    /// Other ICMP messages, and datagrams.
+    /// Any other ICMP message, or a datagram.
     Other,
 }
 
-/// Refusals of one attempt, and when they are believed.
+/// Refusals of one connection attempt, and the rule for believing them.
 #[derive(Debug)]
 struct Refusals {
     began: Instant,
-    /// The first question was asked then.
+    /// Time of the first probe.
     asked_at: Option<Instant>,
-    /// The first one that repeats a question.
+    /// Time of the first refusal that quotes a probe.
     proven_at: Option<Instant>,
     first_at: Option<Instant>,
     newest_at: Option<Instant>,
@@ -108,7 +111,7 @@ impl Refusals {
         self.count = self.count.saturating_add(1);
     }
 
-    /// The time from which on they are believed, unless the handshake has been answered by then.
+    /// Returns the time from which on the refusals are believed, unless the handshake has been answered by then.
     fn believed_at(&self) -> Option<Instant> {
         if let (Some(asked_at), Some(proven_at)) = (self.asked_at, self.proven_at) {
             let took = proven_at.saturating_duration_since(asked_at);
@@ -120,7 +123,7 @@ impl Refusals {
     }
 }
 
-/// The questions of one attempt to connect.
+/// The probes of one connection attempt.
 #[derive(Debug)]
 pub(super) struct Questions {
     socket: UdpSocket,
@@ -131,11 +134,11 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Questions to `remote`, which is about to be called from `local`, a socket of this namespace if that is known. `None` if it cannot be asked: only the
-    /// handshake's own time ends the attempt then.
+    /// Prepares probes to `remote`, for an attempt from `local`, a socket of `namespace` if that is known. Returns
+    /// `None` if probing is impossible, so that only the handshake timeout can end the attempt.
     ///
     /// # Errors
-    /// It cannot be called: the port is none, or there is no way to it.
+    /// The port is 0, or there is no route to `remote`.
     pub(super) fn to(
         carrier: Carrier,
         local: SocketAddr,
@@ -147,16 +150,17 @@ impl Questions {
             return Err(io::Error::new(ErrorKind::InvalidInput, sentence));
         }
         if namespace != Some(NetworkNamespace::of_this_thread()) {
-            // Other routes, and perhaps another machine of that address. Those of a socket which the application has made are unknown: it
-            // may be of another network, or have a mark or a device of its own.
+            // Another namespace has other routes, and perhaps another machine at that address. The namespace of a
+            // socket made by the application is unknown: the socket may belong to another one, or have a mark or a
+            // device of its own.
             return Ok(None);
         }
         let socket = connected(local, remote)?;
-        // Directly over IP a closed port is another thing: there is no port that the system knows.
+        // Directly over IP, the system does not know DFCP's ports, so it cannot report a closed port.
         Ok(socket.filter(|_| carrier == Carrier::Udp).and_then(|socket| Self::new(socket, &ASKERS)))
     }
 
-    /// Gives the questions the code point that the connection has: networks may treat classes of traffic differently.
+    /// Marks the probes with the connection's DSCP: networks may treat classes of traffic differently.
     pub(super) fn mark(&self, dscp: Dscp) {
         let (view, tos) = (socket2::SockRef::from(&self.socket), u32::from(dscp.value() << 2));
         let is_ipv4 = self.socket.local_addr().is_ok_and(|local| local.is_ipv4());
@@ -169,7 +173,8 @@ impl Questions {
         }
     }
 
-    /// Questions by a socket that is [`connected`]. `None` if too many `askers` ask already, or the system has no randomness to give.
+    /// Prepares probes on a socket from [`connected`]. Returns `None` if the limit of `askers` is reached, or the
+    /// system's random number generator fails.
     fn new(socket: UdpSocket, askers: &'static Semaphore) -> Option<Self> {
         let permit = askers.try_acquire().ok()?;
         let mut question = [0; QUESTION_BYTES];
@@ -182,13 +187,13 @@ impl Questions {
         Some(Self { socket, question, refusals: Refusals::new(began), next_at, _permit: permit })
     }
 
-    /// Asks if that is due, and takes in what has come since.
+    /// Sends a probe if one is due, and reads messages that have arrived since.
     fn serve(&mut self, now: Instant) {
         if now >= self.next_at {
             self.next_at = now + CLOSED_PORT_INTERVAL;
             self.refusals.asked_at.get_or_insert(now);
             if let Err(error) = self.socket.send(&self.question) {
-                // An earlier question's refusal, which this socket is told at its next call on some systems.
+                // On some systems the error of a call reports the refusal of an earlier probe.
                 if is_refusal(&error) {
                     self.refusals.add(now, false);
                 }
@@ -203,7 +208,7 @@ impl Questions {
         }
     }
 
-    /// Returns true once refusals are believed, and false once the caller no longer waits for that.
+    /// Probes until refusals are believed (returns true), or until the caller has dropped its wait (returns false).
     fn wait(mut self, gone: &Receiver<Infallible>) -> bool {
         loop {
             let now = Instant::now();
@@ -225,15 +230,15 @@ impl Questions {
         }
     }
 
-    /// Resolves when refusals are believed, and never otherwise. A thread asks, as the application's runtime need not be one that has sockets or
-    /// timers; it ends with this future.
+    /// Resolves when refusals are believed, and never otherwise. Probing runs on a thread, as the application's runtime
+    /// may lack sockets and timers. The thread ends when this future is dropped.
     async fn refused(self) {
         let (tell, told) = oneshot::channel();
-        // Dropped with this future.
+        // The channel's sender `_waiting` is dropped with this future, and disconnects the receiver `gone` then.
         let (_waiting, gone) = sync_channel(0);
         let ask = move || {
             if self.wait(&gone) {
-                // Nobody may wait any more.
+                // The receiver may have been dropped.
                 let _gone = tell.send(());
             }
         };
@@ -249,7 +254,7 @@ impl Questions {
 /// Waits until the handshake is done or has failed, or refusals of `remote` are believed.
 ///
 /// # Errors
-/// The handshake's; nothing listens there.
+/// The error of the handshake; or `ConnectionRefused` if refusals are believed.
 pub(super) async fn connected_or_refused(
     connected: impl Future<Output = Result<(), ConnectError>>,
     questions: Option<Questions>,
@@ -273,7 +278,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
-/// The next message about a question, from where the system keeps what ICMP messages repeat.
+/// Returns the next message about a probe, on systems that keep the quoted datagrams of ICMP messages.
 #[cfg(target_os = "linux")]
 fn message(socket: &UdpSocket, question: &[u8]) -> Option<Message> {
     icmp::message(socket, question).or_else(|| plain_message(socket))
@@ -284,7 +289,7 @@ fn message(socket: &UdpSocket, _question: &[u8]) -> Option<Message> {
     plain_message(socket)
 }
 
-/// The next message of a socket that is not told what ICMP messages repeat.
+/// Returns the next message of a socket without access to the quoted datagrams.
 fn plain_message(socket: &UdpSocket) -> Option<Message> {
     match socket.recv(&mut [0; 1]) {
         Ok(_) => Some(Message::Other),

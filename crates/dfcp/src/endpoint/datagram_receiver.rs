@@ -1,5 +1,5 @@
-//! Receives datagrams and hands each to its connection. A datagram is decrypted and decoded in the buffer which it was
-//! received into.
+//! Receives datagrams and delivers each to its connection. A datagram is decrypted and decoded in the buffer into which
+//! it was received.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use crate::limits;
 use crate::outbox::BatchSocket;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
-/// Parts of an endpoint that take part in receiving.
+/// Parts of an endpoint that the receiver uses.
 pub(super) struct Recipients<'a> {
     pub(super) shared: &'a EndpointShared,
     pub(super) activity: &'a mut Activity,
@@ -26,19 +26,19 @@ pub(super) struct Recipients<'a> {
     pub(super) peers: &'a mut Peers,
 }
 
-/// Receives from one socket for an endpoint's driver.
+/// Receives from one socket, for an endpoint's driver.
 #[derive(Debug)]
 pub(super) struct DatagramReceiver {
     buffers: ReceiveBuffers,
     todo: Todo,
-    /// Waiting tasks are woken before anything is sent, so that what they write leaves with it.
+    /// Wake waiting tasks before anything is sent, so that data written by them leaves in the same batch.
     wakes_first: bool,
     has_woken: bool,
-    /// Another socket has taken this one's place: what is opened here goes on there.
+    /// The endpoint was rebound to another socket: connections opened through this one send from the new one.
     is_retired: bool,
 }
 
-/// Work which is found under the table's lock and done after its release.
+/// Work that is found under the table's lock and done after its release.
 #[derive(Debug, Default)]
 struct Todo {
     replies: Vec<Reply>,
@@ -46,7 +46,7 @@ struct Todo {
     deliveries: Vec<Delivery>,
 }
 
-/// An answer which needs no connection. It goes back to the address that the question came from.
+/// A reply that needs no connection. It is sent to the source address of the request.
 #[derive(Debug)]
 struct Reply {
     destination: SocketAddr,
@@ -54,7 +54,7 @@ struct Reply {
     contents: Vec<u8>,
 }
 
-/// Datagrams for a connection.
+/// Datagrams for one connection.
 #[derive(Debug)]
 struct Delivery {
     connection: Arc<Shared>,
@@ -63,8 +63,8 @@ struct Delivery {
 }
 
 impl DatagramReceiver {
-    /// With `wakes_first`, waiting tasks are woken as soon as datagrams have been taken in, and not when the connection is
-    /// served.
+    /// With `wakes_first`, waiting tasks are woken as soon as datagrams have been processed, not at the connection's
+    /// next service.
     pub(super) fn new(socket: &Socket, wakes_first: bool) -> Self {
         Self {
             buffers: ReceiveBuffers::new(socket),
@@ -75,27 +75,27 @@ impl DatagramReceiver {
         }
     }
 
-    /// Another socket takes the place of this one.
+    /// Marks this socket as replaced by a rebind.
     pub(super) fn retire(mut self) -> Self {
         self.is_retired = true;
         self
     }
 
-    /// True if a task has been woken since the last call.
+    /// Returns true if a task has been woken since the last call.
     pub(super) fn has_woken(&mut self) -> bool {
         std::mem::take(&mut self.has_woken)
     }
 
-    /// Gives the buffers back: the driver is about to wait.
+    /// Returns the buffers to the pool, as the driver is about to wait.
     pub(super) fn release(&mut self) {
         self.buffers.release();
     }
 
-    /// Receives until the socket is empty, which returns `true`, or for [`limits::RECEIVE_CALLS_PER_TURN`] calls. Connections
-    /// which got datagrams are ready in the run queue afterwards.
+    /// Receives until the socket is empty (returns true), or for [`limits::RECEIVE_CALLS_PER_TURN`] calls (returns
+    /// false). Afterwards, connections that got datagrams are ready in the run queue.
     ///
     /// # Errors
-    /// Any error of the socket's except refused, reset and interrupted, which are skipped.
+    /// Any error of the socket except refused, reset and interrupted, which are skipped.
     pub(super) fn receive(&mut self, socket: &Socket, recipients: &mut Recipients<'_>) -> io::Result<bool> {
         let shared = recipients.shared;
         for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
@@ -136,7 +136,7 @@ impl DatagramReceiver {
             let (group, later) = rest.split_at(group_of(first, rest));
             let peer = peers.of(&first.connection);
             let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
-            // While they are in the processor's cache.
+            // Process them while they are in the processor's cache.
             let waiters = first.connection.take_in(now, queue_bytes, |connection, now| {
                 for Delivery { remote, arrival, .. } in group {
                     let origin = Origin { remote: *remote, ecn: arrival.ecn };
@@ -160,7 +160,8 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-/// Number of deliveries, from the first on, for the same connection, without keeping others from it for too long.
+/// Returns the number of leading deliveries for the same connection, limited so that others do not wait too long for
+/// its lock.
 fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
     let mut datagrams = 0;
     let same = deliveries.iter().take_while(|delivery| {
@@ -171,7 +172,7 @@ fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
     same.count()
 }
 
-/// Splits a run of datagrams into those of one connection each. Connections that they open send from `own_ip`.
+/// Splits a run of datagrams into runs of one connection each. New connections send from `own_ip`.
 fn route(
     shared: &EndpointShared,
     table: &mut Table,
@@ -189,12 +190,12 @@ fn route(
             Routed::Connection(handle, remote) => Some((handle, remote)),
             Routed::Opened(handle, mut connection) => {
                 if table.released {
-                    // Nobody will accept it: its initiator, which may believe that it is connected, is told.
+                    // No listener is left: abort, so that the initiator does not take the connection for established.
                     connection.abort();
                 }
-                // Over raw IP the endpoint alone knows the port.
+                // Over raw IP only DFCP's header has the port.
                 let remote = table.proto.remote(handle).unwrap_or(remote);
-                // A listener on [::] has IPv4 peers, too.
+                // A listener on [::] also has IPv4 peers, with a shorter header.
                 connection.set_overhead_bytes(shared.socket().carrier().overhead_bytes(remote));
                 todo.opened.push(shared.enter(
                     table,
@@ -220,7 +221,7 @@ fn route(
     end_run(table, arrival, run, bytes.len(), todo);
 }
 
-/// Datagrams of one connection, from the run's start to `end`, are to be delivered to it.
+/// Queues the delivery of a run to its connection: the datagrams from the run's start to `end`.
 fn end_run(table: &Table, arrival: &Arrival, run: Option<(Handle, SocketAddr, usize)>, end: usize, todo: &mut Todo) {
     let Some((handle, remote, start)) = run else { return };
     let Some(connection) = table.connections.get(handle.index()).and_then(Option::as_ref) else { return };
@@ -245,14 +246,14 @@ mod tests {
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
 
-    /// Its next datagram, sent as soon as it may.
+    /// Returns the connection's next datagram, at the earliest time permitted by its pacer.
     fn sent(connection: &mut Connection, now: Time) -> Vec<u8> {
         let mut out = [0; DATAGRAM_BUFFER_BYTES];
         let transmit = (0..100).find_map(|ms| connection.poll_transmit(now + Duration::from_millis(ms), &mut out));
         out[..transmit.unwrap().length].to_vec()
     }
 
-    /// A client, and the server's end of its connection.
+    /// Returns a client and the server's end of the same connection.
     fn sealed_pair(now: Time) -> (Connection, Handle, Connection) {
         let config = || Config::sealed(PeerKey::Any);
         let mut server = Endpoint::new(SERVER.1, Some(Accept::from(config())), [2; 32]);

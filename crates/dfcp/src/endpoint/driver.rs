@@ -1,7 +1,7 @@
-//! Driver of an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
+//! Driver of an endpoint: receives, serves connections, sends, and waits, on its own thread or as a task.
 //!
-//! One turn takes in what has arrived, drains wake-ups and expired timers, serves the connections and sends. As a task it lets
-//! the application's tasks that it has woken run before it serves, so that their answers leave with what is due anyway.
+//! One turn receives, drains wake-ups and expired timers, serves the connections and sends. A driver that is a task
+//! lets the application's tasks that it has woken run before it serves, so that their data leaves in the same batches.
 
 use std::sync::Arc;
 use std::{io, thread};
@@ -30,33 +30,34 @@ pub(super) struct Driver {
     shared: Arc<EndpointShared>,
     socket: Arc<Socket>,
     receiver: DatagramReceiver,
-    /// While something may still come to the socket before.
+    /// Old socket after a rebind, while datagrams may still arrive there.
     previous: Option<Previous>,
-    /// News of the runtime about new sockets, until a task's reactor has them.
+    /// Runtime registrations of new sockets, until a task's reactor takes them.
     #[cfg(unix)]
     arrivals: Vec<Arrivals>,
     activity: Activity,
     run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox<Arc<Shared>>,
-    /// Time of the last reading of the clock.
+    /// Last reading of the clock.
     now: Time,
-    /// Empty between two drains, and kept for its capacity.
+    /// Empty between two drains; kept for its allocation.
     wake_ups: Vec<Handle>,
-    /// There may be something to receive.
+    /// The socket may have received datagrams.
     receives: bool,
-    /// The socket had no room: nothing is sent before it has, or until then.
+    /// The socket was full: nothing is sent until it signals room, or until this time.
     blocked_until: Option<Time>,
-    /// Receiving failed. The driver does not receive before this time, so that a persistent error does not keep it busy.
+    /// Receiving failed: the driver does not receive before this time, so that a persistent error does not keep it
+    /// busy.
     recv_backoff_until: Option<Time>,
-    /// All is over, except for datagrams which the socket had no room for. The driver stops at this time even if they are
-    /// still unsent.
+    /// Set while everything is over except for datagrams that the socket had no room for. The driver stops at this time
+    /// even if they are still unsent.
     ends_at: Option<Time>,
-    /// Log of calls; `None` without a subscriber when the endpoint was bound.
+    /// Log of handshake attempts. `None` if there was no subscriber when the endpoint was bound.
     calls: Option<CallStory>,
 }
 
-/// After any end of it, no task may still wait for it.
+/// However the driver ends, it first releases all tasks that wait for its connections.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut table = self.shared.table();
@@ -93,7 +94,7 @@ impl Driver {
         }
     }
 
-    /// Runs on this thread until the application has let go of the endpoint and no connection is left.
+    /// Runs on this thread until the application has dropped the endpoint and no connection is left.
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let Some(waker) = shared.wake_queue.poll_waker() else { return };
@@ -102,7 +103,7 @@ impl Driver {
             let previous = self.previous.as_ref().map(|previous| previous.socket.as_ref());
             let waited = wait((&self.socket, previous), waker, interest, until.since(shared.clock.now()));
             let ready = waited.unwrap_or_else(|error| {
-                // A signal, or the system is short of memory: everything is checked.
+                // Interrupted by a signal, or the system is short of memory: check everything.
                 if error.kind() != io::ErrorKind::Interrupted {
                     tracing::debug!(%error, "waiting failed");
                     thread::sleep(limits::RECEIVE_ERROR_PAUSE);
@@ -113,12 +114,12 @@ impl Driver {
         }
     }
 
-    /// The same as a task, on the thread of the runtime's which it shares with the application.
+    /// Like `run`, but as a task on the runtime's thread, which it shares with the application.
     #[cfg(unix)]
     pub(super) async fn run_as_task(mut self, mut reactor: TokioReactor) {
         loop {
             if self.take_in() {
-                // Woken tasks may answer: that is sent together with what is due anyway, and not after it.
+                // Woken tasks may write: their data leaves together with datagrams that are due anyway.
                 tokio::task::yield_now().await;
             }
             if self.work() {
@@ -137,13 +138,13 @@ impl Driver {
         }
     }
 
-    /// Does what there is to do, or a bounded part of it; whether all is over.
+    /// Runs one turn, of bounded length. Returns true if everything is over.
     fn turn(&mut self) -> bool {
         self.take_in();
         self.work()
     }
 
-    /// Receives; whether somebody has been woken.
+    /// Receives. Returns true if a task has been woken.
     fn take_in(&mut self) -> bool {
         if self.blocked_until.is_some() || self.recv_backoff_until.is_some() || self.previous.is_some() {
             let now = self.shared.clock.now();
@@ -156,7 +157,7 @@ impl Driver {
         self.receiver.has_woken() || previous_has_woken
     }
 
-    /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
+    /// Drains wake-ups and expired timers, serves connections and sends. Returns true if everything is over.
     fn work(&mut self) -> bool {
         let now = self.look_at_clock();
         if let Some(calls) = &mut self.calls {
@@ -172,13 +173,15 @@ impl Driver {
         (endpoint_woken || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
 
-    /// Reading it is a call of the system where a kernel runs in virtual time, and there the dearest part of a turn.
+    /// Reads the clock. Callers share a reading where possible: for a kernel in virtual time, each one is a system
+    /// call, and the most expensive part of a turn.
     fn look_at_clock(&mut self) -> Time {
         self.now = self.shared.clock.now();
         self.now
     }
 
-    /// True if all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer waits for them.
+    /// Returns true if everything is over and the last datagrams, such as an RST, have left. After
+    /// [`limits::DRAIN_TIMEOUT`], unsent datagrams are given up.
     fn is_over(&mut self, now: Time) -> bool {
         let ends_at = *self.ends_at.get_or_insert(now + limits::DRAIN_TIMEOUT);
         let is_over = self.shared.is_over();
@@ -198,7 +201,7 @@ impl Driver {
         if let Some(Previous { socket, receiver, .. }) = &mut self.previous {
             match receiver.receive(socket, &mut recipients) {
                 Ok(is_drained) => is_previous_drained = is_drained,
-                // Its network may be gone.
+                // The network of the old socket may be gone.
                 Err(error) => {
                     tracing::debug!(%error, "receiving from the socket before failed");
                     self.previous = None;
@@ -207,8 +210,8 @@ impl Driver {
         }
         match self.receiver.receive(&self.socket, &mut recipients) {
             Ok(is_drained) => self.receives = !(is_drained && is_previous_drained),
-            // An ICMP report of a router or a peer's system about one datagram is no reason to stop, nor is anything else: the connections'
-            // own timeouts decide.
+            // An error, such as an ICMP report of a router or a peer's system about one datagram, is no reason to stop:
+            // the timeouts of the connections decide.
             Err(error) => {
                 tracing::debug!(%error, "receiving failed");
                 self.recv_backoff_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
@@ -216,8 +219,8 @@ impl Driver {
         }
     }
 
-    /// Goes over to another socket if the application has bound one. Connections tell their peers of it, and what waits to be sent leaves from
-    /// there.
+    /// Changes to another socket if the application has bound one. Connections notify their peers, and pending
+    /// datagrams leave from the new socket.
     fn go_over(&mut self) {
         let mut bound = self.shared.bound();
         if Arc::ptr_eq(&bound.socket, &self.socket) {
@@ -243,13 +246,13 @@ impl Driver {
         tracing::debug!(%local, "went over to another socket");
     }
 
-    /// Makes woken connections ready in the run queue. Returns whether the endpoint itself has been woken.
+    /// Makes woken connections ready in the run queue. Returns true if the endpoint itself has been woken.
     fn drain_wake_queue(&mut self) -> bool {
         let endpoint_woken = self.shared.wake_queue.drain(&mut self.wake_ups);
         if !self.wake_ups.is_empty() {
             let table = self.shared.table();
             for handle in self.wake_ups.drain(..) {
-                // A connection may have ended since it was pushed.
+                // The connection may have ended since it was pushed.
                 let connection = table.connections.get(handle.index()).and_then(Option::as_ref);
                 connection.into_iter().for_each(|connection| self.run_queue.schedule_now(Arc::clone(connection)));
             }
@@ -257,13 +260,13 @@ impl Driver {
         endpoint_woken
     }
 
-    /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended. While the socket
-    /// has no room they are served, too, but do not send.
+    /// Serves the ready connections in turns, and sends their datagrams. Returns true if one has ended. While the
+    /// socket is full, connections are served without sending.
     fn serve(&mut self) -> bool {
         let (mut some_ended, mut batches) = (false, 0);
         for place in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.run_queue.next() else { break };
-            // For the first it has just been read.
+            // The clock has just been read for the first connection.
             let now = if place == 0 { self.now } else { self.look_at_clock() };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
             let scheduler = &mut self.peers.of(&connection).scheduler;
@@ -292,7 +295,7 @@ impl Driver {
         some_ended
     }
 
-    /// Sends a batch, unless the socket has no room.
+    /// Sends a batch, unless the socket is full.
     fn send(&mut self) {
         if let Sent::Blocked = self.outbox.send(&*self.socket) {
             let now = self.shared.clock.now();
@@ -301,13 +304,13 @@ impl Driver {
         }
     }
 
-    /// Events to wait for if there is nothing to do now.
+    /// Returns the events to wait for, or `None` if there is something to do now.
     fn rest(&mut self) -> Option<Rest> {
         let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
         let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
         let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
         if !is_idle || !self.shared.wake_queue.may_sleep() {
-            // Asking again for room costs one call; nobody waits for it.
+            // Trying again whether the socket has room costs only one call, as the driver stays awake.
             self.blocked_until = None;
             return None;
         }
@@ -326,11 +329,11 @@ impl Driver {
         Some(Rest { interest: Interest { receive: !is_backing_off, send: is_blocked }, now, until })
     }
 
-    /// Something has ended the waiting.
+    /// Called after a wait, with the events that have ended it.
     fn resume(&mut self, ready: Ready) {
         self.shared.wake_queue.awake();
         self.receives |= ready.receive;
-        // A task does not learn of both at once.
+        // A task gets only one of two simultaneous events, so after either one the send is tried again.
         self.blocked_until = self.blocked_until.filter(|_| !ready.send && !ready.receive);
     }
 }

@@ -1,4 +1,4 @@
-//! One socket and all its connections.
+//! An endpoint: one socket and all its connections.
 
 mod call_story;
 mod closed_port;
@@ -45,10 +45,10 @@ use rebind::Bound;
 use tokio_reactor::TokioReactor;
 pub use totals::Totals;
 
-/// A socket with any number of connections, opened here or by peers.
+/// A socket with any number of connections, opened by this side or by peers.
 ///
-/// Cheap to clone. When the last clone is gone, nothing more is accepted, and connections that wait to be accepted are reset; streams
-/// live on. The socket is closed once the last connection is over.
+/// Cheap to clone. When the last clone is dropped, no more connections are accepted, and connections that wait to be
+/// accepted are reset; streams live on. The socket is closed once the last connection is over.
 ///
 /// ```
 /// use dfcp::{Config, Endpoint};
@@ -73,7 +73,7 @@ pub struct Endpoint {
     user: Arc<User>,
 }
 
-/// The application's part: its end is the end of accepting.
+/// The application's part of an endpoint. Its drop ends accepting.
 #[derive(Debug)]
 struct User {
     shared: Arc<EndpointShared>,
@@ -88,22 +88,22 @@ impl Drop for User {
     }
 }
 
-/// State that the endpoint's thread and its handles share.
+/// State that the endpoint's driver and its handles share.
 #[derive(Debug)]
 struct EndpointShared {
     bound: Mutex<Bound>,
-    /// Runtime whose task drives it, if one does.
+    /// Runtime of the task that drives the endpoint. `None` for a thread.
     runtime: Option<runtime::Handle>,
-    /// The code points of accepted connections.
+    /// DSCPs of accepted connections.
     accepted_dscp: AcceptedDscp,
     clock: Clock,
     table: Mutex<Table>,
     wake_queue: Arc<WakeQueue>,
-    /// Wakes tasks that wait until no connection is left.
+    /// Notified when no connection is left.
     idle: Notify,
 }
 
-/// The code points of connections that peers open; `None` for the socket's own.
+/// DSCPs of connections that peers open. `None` for the socket's default.
 #[derive(Clone, Copy, Debug, Default)]
 struct AcceptedDscp {
     modern: Option<Dscp>,
@@ -127,14 +127,14 @@ impl AcceptedDscp {
 /// Origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entrance {
-    /// It was opened on this side.
+    /// This side opened the connection.
     OpenedHere {
-        /// Its code point, if not the socket's own.
+        /// DSCP of the connection. `None` for the socket's default.
         dscp: Option<Dscp>,
     },
-    /// A peer opened it.
+    /// A peer opened the connection.
     Accepted {
-        /// The address of this machine that its first datagram came to, where the system tells.
+        /// Destination address of the connection's first datagram, if the system reports it.
         local_ip: Option<IpAddr>,
     },
 }
@@ -142,51 +142,54 @@ enum Entrance {
 #[derive(Debug)]
 struct Table {
     proto: dfcp_proto::Endpoint,
-    /// By [`Handle::index`].
+    /// Connections by [`Handle::index`].
     connections: Vec<Option<Arc<Shared>>>,
-    /// The application has let go of the endpoint.
+    /// The application has dropped the endpoint.
     released: bool,
-    /// Queue of established connections that wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
-    /// a task of has ended.
+    /// Queue of established connections that wait to be accepted. `None` if the endpoint has lost its driver, because
+    /// the runtime of that task has ended.
     backlog: Option<mpsc::Sender<StreamHandle>>,
-    /// Of the connections that are over, and how many have been established in all.
+    /// Totals of the connections that are over, and the number of connections ever established.
     ended: Totals,
 }
 
 impl Endpoint {
-    /// Binds a UDP socket to `addr` (port 0: the system chooses) and takes in the connections which `accept` describes;
-    /// with `None` it only opens connections. On an IPv6 socket the configurations are adapted as in
+    /// Binds a UDP socket to `addr` (port 0: the system chooses) and accepts the connections that `accept` permits.
+    /// With `None` the endpoint only opens connections. Configurations are adapted to the IP version like in
     /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// The address cannot be used, a configuration makes no sense, or the system has no randomness or no thread to give.
+    /// The address cannot be used, a configuration is invalid, the system's random number generator failed, or it
+    /// cannot start a thread.
     ///
     /// # Panics
-    /// Within a runtime with a single thread whose I/O or time is not enabled (`enable_all`), as tokio's own sockets and timers do.
+    /// Within a single-threaded runtime whose I/O or time driver is not enabled (`enable_all`), like tokio's own
+    /// sockets and timers.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
 
-    /// As [`bind`](Self::bind), over the carrier of one's choice.
+    /// Like [`bind`](Self::bind), over the given carrier.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind); or the carrier cannot be used here, or not without more rights (`PermissionDenied`).
+    /// Same as [`bind`](Self::bind); or the carrier does not work on this system, or needs more privileges
+    /// (`PermissionDenied`).
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::driven(task_runtime(), Clock::start(), Bound::to(carrier, addr)?, accept)
     }
 
-    /// As [`bind_over`](Self::bind_over), with `now` as its clock instead of the system's: for programs which know more cheaply what
-    /// time it is, because reading the system's clock is dear to them or their time is not the system's. It must not go back. Waiting is
-    /// still the system's: a timer that is due when `now` says so must not be late by the system's monotonic clock.
+    /// Like [`bind_over`](Self::bind_over), with `now` as its clock instead of the system's, for programs with a
+    /// cheaper clock or with a time other than the system's. `now` must be monotonic. Waits still use the system's
+    /// clock: a timer that is due by `now` must not be late by the system's monotonic clock.
     ///
     /// # Errors
-    /// As [`bind_over`](Self::bind_over).
+    /// Same as [`bind_over`](Self::bind_over).
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     pub fn bind_with_clock(
         carrier: Carrier,
         addr: SocketAddr,
@@ -196,12 +199,12 @@ impl Endpoint {
         Self::driven(task_runtime(), Clock::start_by(now), Bound::to(carrier, addr)?, accept)
     }
 
-    /// As [`bind_over`](Self::bind_over), but never as a task of the runtime whose thread the caller may block.
+    /// Like [`bind_over`](Self::bind_over), but always driven by a thread: the caller may block the runtime's thread.
     pub(crate) fn bind_with_thread(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::driven(None, Clock::start(), Bound::to(carrier, addr)?, accept)
     }
 
-    /// With a socket, and driven by a task of `runtime` or else by a thread.
+    /// Makes an endpoint on a socket, driven by a task of `runtime`, or by a thread if that is `None`.
     fn driven(
         runtime: Option<runtime::Handle>,
         clock: Clock,
@@ -239,30 +242,32 @@ impl Endpoint {
         Ok(Self { user: Arc::new(User { shared, accepts, backlog: tokio::sync::Mutex::new(receiver) }) })
     }
 
-    /// Opens a connection and waits for the end of the handshake, at most for
+    /// Opens a connection and waits for the end of the handshake, for at most
     /// [`Config::connect_timeout`](crate::Config::connect_timeout).
     ///
-    /// Not cancel-safe in the sense that it could be resumed: dropping the future aborts the attempt, and leaves nothing behind.
+    /// Dropping the future aborts the attempt, and leaves nothing behind. It is not cancel-safe in the sense that the
+    /// attempt could be resumed.
     ///
-    /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
-    /// 1404 (1412 without encryption), so that a datagram fits into 1500 bytes over any carrier.
+    /// `config.overhead_bytes` is set to the header bytes of carrier and IP version. Over IPv6 `config.symbol_size` is
+    /// limited to 1404 (1412 without encryption), so that a datagram fits into 1500 bytes over any carrier.
     ///
-    /// `remote` is one address, unlike that of [`Stream::connect`]: which of a name's addresses can be reached depends on the IP
-    /// version of this socket, and an endpoint with many connections has its names looked up once, by its application.
+    /// `remote` is one address, unlike in [`Stream::connect`]: the IP version of this socket determines which addresses
+    /// of a name are reachable, and the application of an endpoint with many connections should look up its names once.
     ///
     /// # Errors
-    /// The configuration makes no sense, the port is 0, the endpoint is full, there is no way to the address, nothing listens there
-    /// (`ConnectionRefused`, known after about 0.3 s on Linux and 2 s elsewhere), or the peer does not take the connection.
+    /// The configuration is invalid, the port is 0, the endpoint is full, there is no route to the address, nothing
+    /// listens there (`ConnectionRefused`, after about 0.3 s on Linux and 2 s elsewhere), or the peer does not accept
+    /// the connection.
     pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         let handle = self.connect_handle(remote, config).await?;
         handle.shared.begin_stream();
         Ok(Stream::new(handle))
     }
 
-    /// As [`connect`](Self::connect), for a session with any number of streams.
+    /// Like [`connect`](Self::connect), for a session with any number of streams.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); or `config` is of the classic profile, which has one stream.
+    /// Same as [`connect`](Self::connect); or `config` is of the classic profile, which has one stream.
     pub async fn connect_session(&self, remote: SocketAddr, config: Config) -> Result<Session, ConnectError> {
         if config.profile == Profile::Classic {
             let sentence = "a classic connection has one stream; a session needs the modern profile";
@@ -277,7 +282,8 @@ impl Endpoint {
         let began = self.user.shared.clock.now();
         let first = self.connect_once(remote, config.clone()).await;
         let Err(ConnectError::Connection(ConnectionError::PinnedKeyRefused)) = first else { return first };
-        // Nobody vouches for that answer: the peer itself is asked for its key, and must show the one that is known.
+        // The refusal of the known key is not authenticated. Ask the peer itself to show its key, which must be the
+        // known key.
         let Some(mut config) = asking_for_the_key(config) else { return first };
         let passed = self.user.shared.clock.now().since(began);
         config.connect_timeout = config.connect_timeout.map(|all| all.saturating_sub(passed).max(CONNECT_TIMEOUT_MIN));
@@ -317,7 +323,7 @@ impl Endpoint {
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
             shared.enter(&mut table, handle, connection, remote, entrance)
         };
-        // Dropped on the way, this aborts.
+        // If this future is dropped from here on, the handle's drop aborts the attempt.
         let handle = StreamHandle::new(connection, StreamId::FIRST);
         shared.wake_queue.push(handle.shared.handle);
         let connected = poll_fn(|cx| handle.shared.poll_connected(cx));
@@ -325,8 +331,8 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Waits for the next connection whose handshake is done, for as long as none comes. `None` if this endpoint accepts none, or none any
-    /// more: the runtime which it is a task of has ended.
+    /// Waits for the next connection whose handshake is done. Returns `None` if this endpoint accepts none, or no
+    /// longer any, because the runtime of its task has ended.
     ///
     /// Cancel-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
     pub async fn accept(&self) -> Option<Stream> {
@@ -335,8 +341,9 @@ impl Endpoint {
         Some(Stream::new(handle))
     }
 
-    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset.
-    /// [`Config::streams`](crate::Config::streams) limits the streams that the peer may open; at first to none.
+    /// Like [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one
+    /// stream, are reset. [`Config::streams`](crate::Config::streams) limits the streams that the peer may open; the
+    /// default is none.
     pub async fn accept_session(&self) -> Option<Session> {
         loop {
             let handle = self.accept_handle().await?;
@@ -354,20 +361,22 @@ impl Endpoint {
         self.user.backlog.lock().await.recv().await
     }
 
-    /// The socket's address, with the port which the system chose. It changes with [`rebind`](Self::rebind).
+    /// Returns the socket's local address, with the port that the system chose. It changes with
+    /// [`rebind`](Self::rebind).
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.user.shared.socket().local_addr()
     }
 
-    /// Carrier of its datagrams.
+    /// Returns the carrier of the endpoint's datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.user.shared.socket().carrier()
     }
 
-    /// Its present connections and memory, their bounds, and its refusals. To the counts of [`dfcp_proto`], `memory_bytes_max` adds the
-    /// memory of this crate. Socket buffers are the system's, and not counted.
+    /// Returns counters of current connections, memory and refusals, and their limits. `memory_bytes_max` includes the
+    /// memory of this crate in addition to that of [`dfcp_proto`]. Socket buffers belong to the system, and are not
+    /// counted.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let mut stats = self.user.shared.table().proto.stats();
@@ -377,8 +386,8 @@ impl Endpoint {
         stats
     }
 
-    /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
-    /// may leave a peer waiting for an answer to its FIN. Cancel-safe.
+    /// Waits until no connection is left in any state, including TIME_WAIT. A program that ends earlier may leave a
+    /// peer waiting for an answer to its FIN. Cancel-safe.
     pub async fn wait_idle(&self) {
         let shared = &self.user.shared;
         loop {
@@ -396,7 +405,7 @@ impl EndpointShared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a connection into the table.
+    /// Adds a connection to the table.
     fn enter(
         &self,
         table: &mut Table,
@@ -406,7 +415,8 @@ impl EndpointShared {
         entrance: Entrance,
     ) -> Arc<Shared> {
         if self.wake_queue.is_of_task() {
-            // The application runs whenever the endpoint does not.
+            // With a driver that is a task, the application runs whenever the endpoint does not, so a small send buffer
+            // suffices.
             connection.set_send_buffering(SendBuffering::Shallow);
         }
         let (departure, is_accepted) = match entrance {
@@ -430,8 +440,8 @@ impl EndpointShared {
         shared
     }
 
-    /// A connection's handshake is done; if the peer opened it, it now waits to be accepted, or is reset for want of
-    /// room.
+    /// Called when a connection's handshake is done. If the peer opened the connection, it now waits to be accepted, or
+    /// is reset if the backlog is full.
     fn established(&self, connection: &Arc<Shared>) {
         let mut table = self.table();
         table.proto.established(connection.handle);
@@ -444,12 +454,12 @@ impl EndpointShared {
         }
     }
 
-    /// A connection is over.
+    /// Called when a connection is over: removes it from the table.
     fn forget(&self, connection: &Arc<Shared>) {
         let (hint, words, stats) = connection.read(|it| (it.path_hint(), it.last_words(), it.stats()));
         let mut table = self.table();
         let slot = table.connections.get_mut(connection.handle.index());
-        // Its handle may be another's by now, if it had been forgotten before.
+        // The handle may have been reused if the connection had been forgotten before.
         let Some(slot) = slot.filter(|slot| slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, connection))) else {
             return;
         };
@@ -470,20 +480,20 @@ impl EndpointShared {
         }
     }
 
-    /// The application has let go of the endpoint, and no connection is left.
+    /// Returns true if the application has dropped the endpoint, and no connection is left.
     fn is_over(&self) -> bool {
         let table = self.table();
         table.released && table.proto.is_empty()
     }
 }
 
-/// The runtime, if all of its tasks share the thread which calls this.
+/// Returns the runtime if all of its tasks share the calling thread.
 fn task_runtime() -> Option<runtime::Handle> {
     let runtime = runtime::Handle::try_current().ok()?;
     (cfg!(unix) && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread).then_some(runtime)
 }
 
-/// Starts what drives the endpoint: a task of its runtime, or a thread.
+/// Starts the driver of the endpoint: a task of its runtime, or a thread.
 fn drive(shared: &Arc<EndpointShared>) -> io::Result<()> {
     let driver = Driver::new(Arc::clone(shared));
     match &shared.runtime {
@@ -494,7 +504,7 @@ fn drive(shared: &Arc<EndpointShared>) -> io::Result<()> {
     Ok(())
 }
 
-/// Instead of the peer's known key, its fingerprint: then the peer shows its key, and one learns what it is.
+/// Replaces the peer's known key by its fingerprint, so that the peer shows its key in the handshake.
 fn asking_for_the_key(mut config: Config) -> Option<Config> {
     let Security::Sealed(credentials) = &mut config.security else { return None };
     let PeerKey::Known(key) = credentials.peer else { return None };
@@ -502,7 +512,8 @@ fn asking_for_the_key(mut config: Config) -> Option<Config> {
     Some(config)
 }
 
-/// Sets what depends on carrier and IP version. Sockets carry bytes, so the codec is always the one which does.
+/// Sets the parts that depend on carrier and IP version. Sockets carry real bytes, so the codec is always
+/// [`RandomLinear`].
 fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> io::Result<Config> {
     if cfg!(not(target_os = "linux")) && config.dscp.is_some_and(|dscp| dscp != Dscp::CS0) {
         let sentence = "this system marks no datagrams with a DSCP, leave the setting out";
@@ -511,7 +522,7 @@ fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> io::Result
     config.overhead_bytes = carrier.overhead_bytes(remote);
     config.codec = &RandomLinear;
     if remote.ip().to_canonical().is_ipv6() {
-        // Header, stream id, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
+        // Header, stream id, symbol, proof, tag or CRC, and the IP and UDP headers make 1500 bytes, or a little less.
         config.symbol_size = config.symbol_size.min(match config.security {
             Security::Sealed(_) => 1404,
             Security::Unsealed => 1412,

@@ -1,9 +1,10 @@
-//! The network that a thread's new sockets belong to.
+//! Network namespace of a thread's new sockets.
 
-/// On Linux, threads of one program may be in several networks; a socket stays in that of the thread which made it.
+/// A network namespace. On Linux, threads of one process may be in several ones; a socket stays in the namespace of the
+/// thread that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NetworkNamespace(
-    /// Device and inode of its file; `None` where the system has no such thing, or does not show it.
+    /// Device and inode of the namespace file. `None` if the system has no namespaces, or hides them.
     Option<(u64, u64)>,
 );
 
@@ -19,7 +20,7 @@ impl NetworkNamespace {
         Self(None)
     }
 
-    /// One that no thread is in.
+    /// Returns a namespace that no thread is in.
     #[cfg(test)]
     pub(super) fn elsewhere() -> Self {
         Self(Some((0, 0)))

@@ -1,4 +1,4 @@
-//! An endpoint's state for each peer, however many connections it has with it.
+//! State of an endpoint for each peer, shared by all connections to that peer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,18 +8,18 @@ use crate::connection::Shared;
 use crate::endpoint::run_queue::RunQueue;
 use crate::peer_scheduler::PeerScheduler;
 
-/// The peers with which there are connections, by the address at which each was first.
+/// Peers with connections, by the initial address of each connection.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_address: HashMap<SocketAddr, Peer>,
-    /// The peer which was last seen with waiting connections. They may have gone since.
+    /// The last peer seen with waiting connections. These connections may have ended since.
     crowded: Option<SocketAddr>,
 }
 
-/// A peer: one socket somewhere.
+/// State for one peer, identified by its socket address.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// The latest period in which something authentic came from there, as [`Activity`](crate::activity::Activity) counts them.
+    /// Last period with an authentic datagram from this peer, in the count of [`Activity`](crate::activity::Activity).
     pub(super) heard_in: u32,
     pub(super) scheduler: PeerScheduler<Arc<Shared>>,
 }
@@ -29,8 +29,8 @@ impl Peers {
         self.by_address.entry(connection.path.remote).or_default()
     }
 
-    /// Gives free places to waiting connections, after `connection` has been served. It is in the run queue again by then if it
-    /// is not over.
+    /// Gives free places to waiting connections, after `connection` was served. Unless `connection` is over, it is back
+    /// in the run queue by then.
     pub(super) fn pass_on(&mut self, connection: &Shared, run_queue: &mut RunQueue) {
         let scheduler = &mut self.of(connection).scheduler;
         while let Some(waiting) = scheduler.pop(false) {
@@ -44,7 +44,7 @@ impl Peers {
         }
     }
 
-    /// Gives a waiting connection one of the extra places of an idle endpoint. Returns whether a turn begins.
+    /// Gives a waiting connection one of the extra places of an idle endpoint. Returns true if a turn begins.
     pub(super) fn use_idle_time(&mut self, run_queue: &mut RunQueue) -> bool {
         let Some(peer) = self.crowded.and_then(|address| self.by_address.get_mut(&address)) else { return false };
         while let Some(waiting) = peer.scheduler.pop(true) {
@@ -57,11 +57,11 @@ impl Peers {
     }
 }
 
-/// Makes the connection ready if its turn begins. Returns whether it does.
+/// Offers a turn to a connection, and makes it ready if it accepts. Returns true if the turn begins.
 fn begin_turn(connection: Arc<Shared>, scheduler: &mut PeerScheduler<Arc<Shared>>, run_queue: &mut RunQueue) -> bool {
     let begins = connection.begin_turn(scheduler);
     if begins {
-        // Serving it also sets the timer that ends the turn.
+        // Serving the connection also sets the timer that ends its turn.
         run_queue.schedule_now(connection);
     }
     begins

@@ -1,4 +1,4 @@
-//! Sockets that the application brings, and sockets that take another's place under live connections.
+//! Sockets of the application, and replacing the socket under live connections.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,13 +16,13 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::socket::Socket;
 
-/// The socket of an endpoint, and what its driver needs to go over to it.
+/// The socket of an endpoint, and the data that its driver needs to change to it.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) socket: Arc<Socket>,
-    /// The network it belongs to; `None` if that is unknown, because the application has made it.
+    /// Network namespace of the socket. `None` if it is unknown, because the application has made the socket.
     pub(super) namespace: Option<NetworkNamespace>,
-    /// News of the runtime about it, for a driver that is a task and has not gone over to it.
+    /// Registration with the runtime, until a driver that is a task has changed to this socket.
     #[cfg(unix)]
     pub(super) arrivals: Option<Arrivals>,
 }
@@ -46,7 +46,7 @@ impl Bound {
     }
 }
 
-/// The socket before, from which is received for a while what was on its way to it.
+/// The old socket after a rebind, from which datagrams on their way are still received until `until`.
 #[derive(Debug)]
 pub(super) struct Previous {
     pub(super) socket: Arc<Socket>,
@@ -55,30 +55,33 @@ pub(super) struct Previous {
 }
 
 impl Endpoint {
-    /// An endpoint on a UDP socket that the application has made and bound (`std`'s, tokio's as `into_std`, or a `socket2::Socket`), for what
-    /// [`bind`](Self::bind) has no setting: buffer sizes, `SO_MARK`, a device, `SO_REUSEPORT`, a port below 1024 of a process that has dropped
-    /// its rights. With `None` it only opens connections.
+    /// Makes an endpoint on a UDP socket that the application has made and bound (`std`'s, tokio's by `into_std`, or a
+    /// `socket2::Socket`). This permits settings that [`bind`](Self::bind) lacks: buffer sizes, `SO_MARK`, a device,
+    /// `SO_REUSEPORT`, or a port below 1024 for a process that has dropped its privileges. With `None` the endpoint
+    /// only opens connections.
     ///
-    /// Settings of the application stay, a code point (DSCP) by `IP_TOS` or `IPV6_TCLASS` included, which is that of all connections whose
-    /// configuration has none. The endpoint makes the socket non-blocking, switches on the reports of addresses, marks and joined datagrams
-    /// (GRO), and forbids fragments. Buffers are not enlarged: `bind` asks for 8 MiB each, and small ones lose datagrams at high rates.
-    /// Clones of the descriptor (`try_clone`) see all of that, and must not be read.
+    /// Settings of the application stay, including a DSCP set by `IP_TOS` or `IPV6_TCLASS`, which applies to all
+    /// connections whose configuration has none. The endpoint makes the socket non-blocking, enables the reports of
+    /// addresses, ECN marks and joined datagrams (GRO), and forbids fragmentation. It does not enlarge buffers: `bind`
+    /// requests 8 MiB each, and small buffers lose datagrams at high rates. Clones of the descriptor (`try_clone`)
+    /// share all these settings, and must not be read.
     ///
     /// - An IPv6 socket reaches IPv4 peers only without `IPV6_V6ONLY`.
-    /// - That a port is closed, or that there is no route, is not looked for, since nothing else has the socket's mark, device and network:
-    ///   [`connect`](Self::connect) takes its whole time then.
-    /// - With `SO_REUSEPORT` the system chooses one of the sockets of a port by the peer's address. A datagram that comes to another endpoint than
-    ///   its connection's, because the peer has moved or a socket was bound or closed, is dropped there without an answer. The connection then
-    ///   ends, if that goes on, with [`TimedOut`](crate::ConnectionError::TimedOut), and an attempt to connect with
-    ///   [`HandshakeTimeout`](crate::ConnectionError::HandshakeTimeout). Steer by the connection id with a filter of your own
-    ///   (`SO_ATTACH_REUSEPORT_CBPF`), or use one endpoint, whose clones any number of threads may accept from.
+    /// - Closed ports and missing routes are not detected, as a probe would lack the socket's mark, device and network
+    ///   namespace. [`connect`](Self::connect) then takes the whole connect timeout.
+    /// - With `SO_REUSEPORT` the system chooses one of the port's sockets by the peer's address. If the peer has moved,
+    ///   or a socket was bound or closed, a datagram may arrive at another endpoint than that of its connection, and is
+    ///   dropped without an answer. If this persists, the connection ends with
+    ///   [`TimedOut`](crate::ConnectionError::TimedOut), and a connection attempt with
+    ///   [`HandshakeTimeout`](crate::ConnectionError::HandshakeTimeout). Steer datagrams by connection id with your own
+    ///   filter (`SO_ATTACH_REUSEPORT_CBPF`), or use one endpoint, from whose clones any number of threads may accept.
     ///
     /// # Errors
-    /// `InvalidInput` if it is no UDP socket over IP, is not bound, or is connected; as [`bind`](Self::bind) otherwise. The socket is closed
-    /// then.
+    /// `InvalidInput` if the socket is no UDP socket over IP, is not bound, or is connected; otherwise same as
+    /// [`bind`](Self::bind). The socket is closed after an error.
     ///
     /// # Panics
-    /// As [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     ///
     /// ```
     /// use std::net::UdpSocket;
@@ -88,7 +91,7 @@ impl Endpoint {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
     /// let socket = UdpSocket::bind("127.0.0.1:0")?;
-    /// socket.set_ttl(3)?; // no farther than the next networks
+    /// socket.set_ttl(3)?; // at most three hops
     /// let endpoint = Endpoint::with_socket(socket, Some(Config::server(dfcp::generate_key()?).into()))?;
     /// # Ok(())
     /// # }
@@ -97,27 +100,30 @@ impl Endpoint {
         Self::driven(task_runtime(), Clock::start(), Bound::adopt(socket.into())?, accept)
     }
 
-    /// As [`with_socket`](Self::with_socket), but never as a task of the runtime whose thread the caller may block.
+    /// Like [`with_socket`](Self::with_socket), but always driven by a thread: the caller may block the runtime's
+    /// thread.
     pub(crate) fn with_socket_and_thread(socket: UdpSocket, accept: Option<Accept>) -> io::Result<Self> {
         Self::driven(None, Clock::start(), Bound::adopt(socket)?, accept)
     }
 
-    /// Goes over to another UDP socket under live connections, as when a machine has changed its network: what they send leaves from there
-    /// at once, what was not sent yet included. Each peer hears of the new address, validates it, and goes on. The socket before is still
-    /// received from for 3 s, and then closed. The rules of [`with_socket`](Self::with_socket) hold for this socket.
+    /// Replaces the UDP socket under live connections, for example when the machine has changed its network. All
+    /// datagrams leave from the new socket immediately, including pending ones. Each peer sees the new address,
+    /// validates it, and goes on. The old socket is still read for 3 s, and then closed. The rules of
+    /// [`with_socket`](Self::with_socket) also apply to the new socket.
     ///
-    /// If its IP address is another one, what was known of the paths (rate, round-trip time, loss, packet size) is found out anew; with the same
-    /// address, or none of its own, it is kept. A connection being opened goes on from the new socket.
+    /// If the new socket has another IP address, the path estimates (rate, round-trip time, loss, packet size) start
+    /// anew. With the same address, or an unspecified one, they are kept. A handshake in progress goes on from the new
+    /// socket.
     ///
-    /// Plaintext and classic connections cannot move: their peers go on sending to the address before, and such a connection ends with
-    /// [`TimedOut`](crate::ConnectionError::TimedOut), unless the new socket has the same address.
+    /// Plaintext and classic connections cannot move: their peers keep sending to the old address. Unless the new
+    /// socket has the same address, such a connection ends with [`TimedOut`](crate::ConnectionError::TimedOut).
     ///
     /// # Errors
-    /// Everything stays as it was, and the new socket is closed:
-    /// - as [`with_socket`](Self::with_socket);
-    /// - `InvalidInput` if the new socket cannot reach the peer of a live connection, as an IPv4 socket cannot reach IPv6 peers, or if the
-    ///   endpoint runs directly over IP, where [`rebind_to`](Self::rebind_to) serves;
-    /// - `NotConnected` if nothing drives the endpoint any more.
+    /// After an error, the old socket stays in use, and the new one is closed:
+    /// - the errors of [`with_socket`](Self::with_socket);
+    /// - `InvalidInput` if the new socket cannot reach the peer of a live connection, like an IPv4 socket for IPv6
+    ///   peers, or if the endpoint runs directly over IP, where [`rebind_to`](Self::rebind_to) must be used;
+    /// - `NotConnected` if the endpoint has lost its driver.
     pub fn rebind(&self, socket: impl Into<UdpSocket>) -> io::Result<()> {
         let shared = &self.user.shared;
         if shared.socket().carrier() != Carrier::Udp {
@@ -127,12 +133,14 @@ impl Endpoint {
         shared.go_over(Bound::adopt(socket.into())?)
     }
 
-    /// As [`rebind`](Self::rebind), to a new socket of the same carrier which is bound to `addr` as [`bind_over`](Self::bind_over) does it.
-    /// Port 0 over UDP means that the system chooses. The port before is still taken: to keep it, [`rebind`](Self::rebind) to a socket which
-    /// shares it, as the one before does, by `SO_REUSEPORT`. Directly over IP the endpoint keeps its port, and `addr` has that or 0.
+    /// Like [`rebind`](Self::rebind), to a new socket of the same carrier, bound to `addr` like by
+    /// [`bind_over`](Self::bind_over). Over UDP, port 0 lets the system choose. The old socket still occupies its port:
+    /// to keep that port, use [`rebind`](Self::rebind) with a socket that shares it by `SO_REUSEPORT`, set on both
+    /// sockets. Directly over IP the endpoint keeps its port, and `addr` must have that port or 0.
     ///
     /// # Errors
-    /// As [`rebind`](Self::rebind) and [`bind_over`](Self::bind_over). Everything stays as it was.
+    /// The errors of [`rebind`](Self::rebind) and [`bind_over`](Self::bind_over). After an error, the old socket stays
+    /// in use.
     ///
     /// ```
     /// # use dfcp::{Config, Endpoint};
@@ -162,12 +170,12 @@ impl EndpointShared {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The socket which the driver uses, or is about to.
+    /// Returns the socket that the driver uses or will use in its next turn.
     pub(crate) fn socket(&self) -> Arc<Socket> {
         Arc::clone(&self.bound().socket)
     }
 
-    /// Has the driver use another socket, of which everything that can fail has been done.
+    /// Checks whether another socket can serve all connections, and makes the driver change to it.
     fn go_over(&self, bound: Bound) -> io::Result<()> {
         let connections = {
             let table = self.table();

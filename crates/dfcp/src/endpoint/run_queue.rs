@@ -1,4 +1,4 @@
-//! The order in which connections are served: those that are ready, and those that wait for a time.
+//! Order in which connections are served.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use dfcp_time::Time;
 
 use crate::connection::Shared;
 
-/// Connections to be served: a round-robin queue of those that are ready, and a timer queue of those that sleep. A connection
-/// is in at most one of the two, and once.
+/// Connections to be served: a round-robin queue of ready ones, and a timer queue of sleeping ones. A connection is in
+/// at most one of the two, and at most once.
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
     ready: VecDeque<Arc<Shared>>,
-    /// By time. The index of the handle keeps connections of equal time apart.
+    /// Sleeping connections by time. The index of the handle distinguishes connections of equal time.
     due: BTreeMap<(Time, usize), Arc<Shared>>,
-    /// By the index of the handle.
+    /// Positions by the index of the handle.
     places: Vec<Place>,
 }
 
-/// Position of a connection in the queue, so that it is found without a search.
+/// Position of a connection in the queues, so that it is found without a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -33,11 +33,11 @@ impl RunQueue {
         if self.places.len() <= index {
             self.places.resize(index + 1, Place::Nowhere);
         }
-        // Always there: the line above has made room.
+        // In range: the vector was enlarged above.
         &mut self.places[index]
     }
 
-    /// Puts `connection` behind those that are ready, unless it is ready itself.
+    /// Appends `connection` to the ready queue, unless it is already there.
     pub(super) fn schedule_now(&mut self, connection: Arc<Shared>) {
         let index = connection.handle.index();
         let before = std::mem::replace(self.place(&connection), Place::Ready);
@@ -49,8 +49,8 @@ impl RunQueue {
         }
     }
 
-    /// Has `connection` served at `at`, unless it is ready. [`Time::MAX`] means never: only
-    /// [`schedule_now`](Self::schedule_now) makes it ready then.
+    /// Schedules `connection` for `at`, unless it is ready. [`Time::MAX`] means never: then only
+    /// [`schedule_now`](Self::schedule_now) makes it ready.
     pub(super) fn schedule_at(&mut self, connection: Arc<Shared>, at: Time) {
         let index = connection.handle.index();
         if *self.place(&connection) == Place::Ready {
@@ -62,7 +62,7 @@ impl RunQueue {
         }
     }
 
-    /// Makes those ready whose time has come.
+    /// Makes all connections ready whose time has come.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let connection = entry.remove();
@@ -71,7 +71,7 @@ impl RunQueue {
         }
     }
 
-    /// Takes out the connection to serve next.
+    /// Removes and returns the next ready connection.
     pub(super) fn next(&mut self) -> Option<Arc<Shared>> {
         let connection = self.ready.pop_front()?;
         *self.place(&connection) = Place::Nowhere;
@@ -82,7 +82,7 @@ impl RunQueue {
         self.ready.len()
     }
 
-    /// The earliest time in the timer queue.
+    /// Returns the earliest time in the timer queue.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(run_queue.next_due(), None, "what is served earlier is not due again");
     }
 
-    /// Two entries of one connection would outlive it, and serve the next connection with its handle.
+    /// A second entry would outlive the connection, and serve the next connection with the same handle.
     #[test]
     fn nobody_is_on_it_twice() {
         let [a] = connections();

@@ -1,4 +1,4 @@
-//! Waiting of a driver which is a task: by tokio's reactor, for its socket, a wake-up or a timeout.
+//! Waiting of a driver that is a task: on tokio's reactor, for its socket, a wake-up or a timeout.
 
 mod timer;
 
@@ -15,7 +15,7 @@ use crate::waiting::{Ready, Rest};
 use crate::wake_queue::WakeQueue;
 use timer::Timer;
 
-/// A socket which is registered with the runtime's reactor.
+/// A socket registered with the runtime's reactor.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     arrivals: AsyncFd<UdpSocket>,
@@ -30,7 +30,7 @@ impl Arrivals {
     }
 }
 
-/// A driver's socket, that before it, and a timer, registered with the runtime's reactor.
+/// A driver's socket, its old socket after a rebind, and a timer, all registered with the runtime's reactor.
 #[derive(Debug)]
 pub(super) struct TokioReactor {
     current: Arrivals,
@@ -49,20 +49,20 @@ impl TokioReactor {
         Ok(Self { current: Arrivals::of(socket)?, previous: None, timer: Timer::new(clock)? })
     }
 
-    /// The driver has gone over to another socket, and still receives from the one before.
+    /// Changes to another socket. The driver still receives from the old one.
     pub(super) fn go_over(&mut self, arrivals: Arrivals) {
         self.previous = Some(std::mem::replace(&mut self.current, arrivals));
     }
 
-    /// The driver receives nothing more from the socket before.
+    /// Drops the old socket, from which the driver no longer receives.
     pub(super) fn forget_previous(&mut self) {
         self.previous = None;
     }
 
-    /// Waits until the socket is ready, the driver is woken or the time is over.
+    /// Waits until the socket is ready, the driver is woken, or `until`.
     pub(super) async fn wait(&mut self, wake_queue: &WakeQueue, rest: Rest) -> Ready {
         let Rest { interest, now, until } = rest;
-        // An error shows again, and is dealt with, when receiving or sending.
+        // Errors are ignored here: they appear again, and are handled, in the next receive or send call.
         tokio::select! {
             biased;
             () = wake_queue.woken() => Ready::default(),
@@ -76,7 +76,7 @@ impl TokioReactor {
     }
 }
 
-/// Until there is something to receive. All that is there must be received before this is called again.
+/// Waits for received datagrams. Before the next call, the socket must be read until it is empty.
 async fn arrive(arrivals: Option<&Arrivals>) {
     let Some(Arrivals { arrivals, .. }) = arrivals else { return };
     if let Ok(mut guard) = arrivals.readable().await {
@@ -84,12 +84,12 @@ async fn arrive(arrivals: Option<&Arrivals>) {
     }
 }
 
-/// Until there is room to send. It is watched only while somebody waits: the system says so each time that a datagram has
-/// left.
+/// Waits for room to send. The socket is registered only during a wait: otherwise the system would signal room each
+/// time a datagram has left.
 async fn have_room(socket: &Arc<UdpSocket>) {
     match watch(Arc::clone(socket), Watch::WRITABLE) {
         Ok(watched) => drop(watched.writable().await),
-        // The system can watch no more: whether there is room is tried from time to time.
+        // The system can register no more: the driver tries again after [`crate::limits::BLOCKED_MAX`].
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Totals of all connections of an endpoint, those which are over included.
+//! Totals of all connections of an endpoint, including ended ones.
 
 use std::sync::Arc;
 
@@ -7,44 +7,44 @@ use dfcp_proto::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 use super::Endpoint;
 use crate::connection::Shared;
 
-/// Sums over all connections that an endpoint has had, in either profile: [`Stats`] of those which are over and of those which
-/// are there. They do not identify peers, so they can be shown to anyone who monitors a server.
+/// Sums of [`Stats`] over all current and ended connections of an endpoint, in either profile. They do not identify
+/// peers, so they can be shown to anyone who monitors a server.
 ///
-/// Most of them only grow. `received.useful`, what peers report (`wasted`) and `datagrams_missing` may fall by a little: what was
-/// taken for missing may still come.
+/// Most of them only grow. `received.useful`, `wasted` (reported by peers) and `datagrams_missing` may decrease
+/// slightly: datagrams that counted as missing may still arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Connections whose handshake was done.
+    /// Number of connections whose handshake was completed.
     pub established: u64,
-    /// As [`Stats::segments_sent`].
+    /// Like [`Stats::segments_sent`].
     pub segments_sent: u64,
-    /// As [`Stats::segments_received`].
+    /// Like [`Stats::segments_received`].
     pub segments_received: u64,
-    /// As [`Stats::segments_dropped`].
+    /// Like [`Stats::segments_dropped`].
     pub segments_dropped: u64,
-    /// As [`Stats::segments_forged`].
+    /// Like [`Stats::segments_forged`].
     pub segments_forged: u64,
-    /// As [`Stats::bytes_sent`].
+    /// Like [`Stats::bytes_sent`].
     pub bytes_sent: u64,
-    /// As [`Stats::bytes_received`].
+    /// Like [`Stats::bytes_received`].
     pub bytes_received: u64,
-    /// As [`Stats::stream_bytes_acknowledged`].
+    /// Like [`Stats::stream_bytes_acknowledged`].
     pub stream_bytes_acknowledged: u64,
-    /// As [`Stats::stream_bytes_read`].
+    /// Like [`Stats::stream_bytes_read`].
     pub stream_bytes_read: u64,
-    /// As [`Stats::sent`].
+    /// Like [`Stats::sent`].
     pub sent: SentSymbols,
-    /// As [`Stats::wasted`].
+    /// Like [`Stats::wasted`].
     pub wasted: WastedSymbols,
-    /// As [`Stats::received`].
+    /// Like [`Stats::received`].
     pub received: ReceivedSymbols,
-    /// As [`Stats::datagrams_missing`].
+    /// Like [`Stats::datagrams_missing`].
     pub datagrams_missing: u64,
 }
 
 impl Totals {
-    /// Adds one connection.
+    /// Adds the counters of one connection.
     pub(super) fn add(&mut self, stats: &Stats) {
         self.segments_sent += stats.segments_sent;
         self.segments_received += stats.segments_received;
@@ -58,7 +58,7 @@ impl Totals {
         self.sent.repair += stats.sent.repair;
         self.sent.proactive += stats.sent.proactive;
         self.sent.probe += stats.sent.probe;
-        // A peer says these, and may say anything.
+        // These are reported by the peer, and may have any value.
         self.wasted.dependent = self.wasted.dependent.saturating_add(stats.wasted.dependent);
         self.wasted.late = self.wasted.late.saturating_add(stats.wasted.late);
         self.wasted.refused = self.wasted.refused.saturating_add(stats.wasted.refused);
@@ -72,22 +72,22 @@ impl Totals {
 }
 
 impl Endpoint {
-    /// Totals of all its connections since it was bound, those which are over included.
+    /// Returns the totals of all current and ended connections since the endpoint was bound.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let (mut totals, connections) = self.sums_and_connections();
-        // One which ends meanwhile is in this list, and not in the sums.
+        // A connection that ends meanwhile is in this list, and not in the sums.
         connections.iter().for_each(|connection| totals.add(&connection.read(|it| it.stats())));
         totals
     }
 
-    /// The counters and estimates of each connection that is there, in no order that means anything.
+    /// Returns the counters and estimates of each current connection, in arbitrary order.
     #[must_use]
     pub fn connection_stats(&self) -> Vec<Stats> {
         self.sums_and_connections().1.iter().map(|connection| connection.read(|it| it.stats())).collect()
     }
 
-    /// The sums over connections that are over, and those which are there.
+    /// Returns the sums over ended connections, and the current connections.
     fn sums_and_connections(&self) -> (Totals, Vec<Arc<Shared>>) {
         let table = self.user.shared.table();
         (table.ended, table.connections.iter().flatten().cloned().collect())

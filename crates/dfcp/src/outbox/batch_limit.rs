@@ -1,16 +1,16 @@
-//! Amount that leaves with one call while the socket limits the rate.
+//! Limit on the size of a batch while the socket, not the pacer, limits the rate.
 
 use dfcp_time::Time;
 
 use crate::limits;
 
-/// Segments of one call. A batch is written before it leaves, and what it says may be out of date by then: a flood sends whole
-/// calls of segments whose block the peer has meanwhile decoded. So a socket which is full is given as much at a time as it
-/// takes in one [`limits::SLOT`]. A socket which is not is given all there is.
+/// Limit on segments per call. A batch is encoded before it leaves, and may be out of date by then: a flood would send
+/// whole batches of segments whose block the peer has meanwhile decoded. So a full socket gets as many segments per
+/// call as it drains in one [`limits::SLOT`]. A socket that was not full lately has no limit.
 #[derive(Debug)]
 pub(super) struct BatchLimit {
     segments_max: usize,
-    /// Time when the socket was full, and the segments that it has taken since.
+    /// Time at which the socket was full, and the number of segments it has taken since.
     full: Option<(Time, u64)>,
 }
 
@@ -23,15 +23,15 @@ impl BatchLimit {
         self.segments_max
     }
 
-    /// The socket has taken some segments.
+    /// Records that the socket has taken `segments`.
     pub(super) fn on_taken(&mut self, segments: u64) {
         if let Some((_, taken)) = &mut self.full {
             *taken += segments;
         }
     }
 
-    /// The socket is full. If it was full before, it has sent since then as many segments as it took, which gives the rate at which it
-    /// drains.
+    /// Records that the socket is full. If it was full before, the segments taken since then have left, which gives its
+    /// drain rate.
     pub(super) fn on_full(&mut self, now: Time) {
         let Some((since, taken)) = self.full else {
             self.full = Some((now, 0));
@@ -45,7 +45,8 @@ impl BatchLimit {
         }
     }
 
-    /// Removes the limit if the socket was last full more than `DRAIN_VALID` before `now`: the measurement is out of date.
+    /// Removes the limit if the socket was last full more than `DRAIN_VALID` before `now`, as the measurement is out of
+    /// date.
     pub(super) fn expire(&mut self, now: Time) {
         if self.full.is_some_and(|(since, _)| now.since(since) > limits::DRAIN_VALID) {
             *self = Self::new();
@@ -58,7 +59,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Offers a socket that drains `segments_per_s`, and holds `room` segments, batches up to the limit for a second.
+    /// Simulates a second of a socket that drains `segments_per_s` and holds `room` segments, filled by batches up to
+    /// the limit. Returns the final limit.
     fn limit_behind(segments_per_s: u64, room: u64) -> usize {
         let mut limit = BatchLimit::new();
         let (mut now, mut held_ns) = (Time::from_s(1), 0);
@@ -67,7 +69,7 @@ mod tests {
             limit.expire(now);
             if held_ns / segment_ns >= room {
                 limit.on_full(now);
-                // As Linux wakes a sender: when half of the room is free.
+                // Linux wakes a sender when half of the room is free.
                 let wait_ns = held_ns - room * segment_ns / 2;
                 now += Duration::from_nanos(wait_ns);
                 held_ns -= wait_ns;
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_full_socket_is_given_what_it_takes_in_a_slot() {
-        // 100 Mbit/s, 1 and 10 Gbit/s.
+        // 100 Mbit/s, 1 Gbit/s and 10 Gbit/s.
         for (segments_per_s, expected) in [(8_000, 1..=2), (80_000, 18..=20), (800_000, 190..=200)] {
             for room in [4, 90, 400] {
                 let limit = limit_behind(segments_per_s, room);

@@ -1,4 +1,4 @@
-//! Sockets that the application has made: which can serve, and what they are set to.
+//! Checks of sockets that the application has made, and reading of their settings.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,13 +10,13 @@ fn refused(sentence: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, sentence)
 }
 
-/// The address that `socket` is bound to.
+/// Checks `socket`, and returns its local address.
 ///
 /// # Errors
-/// It is no UDP socket over IP, is not bound, or is connected.
+/// `socket` is no UDP socket over IP, is not bound, or is connected.
 pub(super) fn check(socket: &UdpSocket) -> io::Result<SocketAddr> {
     let view = SockRef::from(socket);
-    // Without either, what the system says of its address is not what it is for UDP.
+    // For other types and protocols, the system's address would have another meaning.
     if view.r#type()? != Type::DGRAM || !is_udp(&view)? {
         return Err(refused("this is no UDP socket: bring one of type SOCK_DGRAM and protocol UDP"));
     }
@@ -37,20 +37,20 @@ fn is_udp(view: &SockRef<'_>) -> io::Result<bool> {
     Ok(view.protocol()? == Some(Protocol::UDP))
 }
 
-/// Other systems do not say.
+/// Other systems do not report the protocol.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn is_udp(_view: &SockRef<'_>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The code point that the application has set on it.
+/// Returns the DSCP that the application has set on the socket.
 pub(super) fn dscp(socket: &UdpSocket, local: SocketAddr) -> Dscp {
     let view = SockRef::from(socket);
-    // A socket of both IP versions has one for each: nobody sets two on purpose.
+    // A dual-stack socket has one setting for each IP version. They are assumed not to differ.
     let of_v4 = view.tos_v4().unwrap_or_default();
     #[cfg(target_os = "linux")]
     let of_v6 = if local.is_ipv6() { view.tclass_v6().unwrap_or_default() } else { 0 };
-    // Elsewhere datagrams are not marked.
+    // Other systems do not mark datagrams.
     #[cfg(not(target_os = "linux"))]
     let of_v6 = 0;
     let tos = if of_v6 > 0 { of_v6 } else { of_v4 };

@@ -1,9 +1,9 @@
-//! Addresses of a socket's IP version, and those of its peers.
+//! Conversion of addresses to and from the IP version of a socket.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The IPv4 address that an IPv6 one stands for, or the address as it is, with its zone. Connections know their peers by it, so that a
-/// socket of the other IP version can take a socket's place.
+/// Returns the IPv4 address of an IPv4-mapped IPv6 address, and any other address unchanged, including its zone.
+/// Connections store canonical addresses of their peers, so that a socket of the other IP version can replace a socket.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
@@ -11,23 +11,23 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// IP versions that a socket reaches, and with them the form of its addresses.
+/// IP versions that a socket reaches, which also determine the form of its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
     V6 {
-        /// IPv6 alone, and not IPv4 as addresses mapped into it.
+        /// True if the socket reaches IPv6 only, without IPv4-mapped addresses.
         only: bool,
     },
 }
 
 impl Family {
-    /// That of a socket that is bound to `local`.
+    /// Returns the family of a socket bound to `local`.
     pub(super) fn of(local: SocketAddr, only_v6: bool) -> Self {
         if local.is_ipv4() { Self::V4 } else { Self::V6 { only: only_v6 } }
     }
 
-    /// True if a socket bound to `local` can send to the canonical address `remote`, routes apart.
+    /// Returns true if a socket bound to `local` can send to the canonical address `remote`, provided there is a route.
     pub(super) fn reaches(self, local: SocketAddr, remote: SocketAddr) -> bool {
         match self {
             Self::V4 => remote.is_ipv4(),
@@ -38,7 +38,7 @@ impl Family {
         }
     }
 
-    /// A canonical address as this socket takes it.
+    /// Converts a canonical address to the form that this socket takes.
     pub(super) fn address(self, address: SocketAddr) -> SocketAddr {
         match (self, address) {
             (Self::V6 { .. }, SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
@@ -46,7 +46,7 @@ impl Family {
         }
     }
 
-    /// The same of a source, which a socket of the other IP version does not have.
+    /// Converts a canonical source address. Returns `None` if the socket's IP version lacks it.
     pub(super) fn source(self, ip: IpAddr) -> Option<IpAddr> {
         match (self, ip) {
             (Self::V6 { .. }, IpAddr::V4(v4)) => Some(v4.to_ipv6_mapped().into()),

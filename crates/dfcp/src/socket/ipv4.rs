@@ -1,16 +1,16 @@
-//! The IPv4 header before the payload, as a raw socket delivers it and takes it (RFC 791 §3.1).
+//! The IPv4 header before the payload of a raw socket (RFC 791 §3.1).
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-/// The shortest header.
+/// Length of a header without options.
 pub(super) const HEADER_BYTES_MIN: usize = 20;
 
-/// Do not fragment.
+/// Flag "do not fragment".
 const FLAG_DF: u8 = 0x40;
 
-/// Range of the payload in an IPv4 packet of `protocol`; `None` if the packet is of another one or its lengths do not fit
-/// together, as when the buffer was too short for it.
+/// Returns the range of the payload in an IPv4 packet of `protocol`. `None` if the packet has another protocol or
+/// inconsistent lengths, for example because the buffer was too short.
 pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     let header = packet.first_chunk::<HEADER_BYTES_MIN>()?;
     let header_bytes = usize::from(header[0] & 0x0F) * 4;
@@ -20,8 +20,8 @@ pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     (is_sound && is_whole).then_some(header_bytes..total_bytes)
 }
 
-/// The header of a packet which must not be fragmented. The system fills in the fields that are 0: lengths, identification, checksum,
-/// and the source if none is given.
+/// Returns the header of a packet that must not be fragmented. The system fills in the zero fields: lengths,
+/// identification, checksum, and an unspecified source.
 pub(super) fn header(
     protocol: u8,
     (ttl, tos): (u8, u8),

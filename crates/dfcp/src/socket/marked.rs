@@ -1,5 +1,5 @@
-//! Sends datagrams with a code point of the application's. `UdpSocketState` writes the whole TOS byte of each with ECN's two bits alone, which
-//! overrides whatever the socket is set to.
+//! Sending with a DSCP chosen by the application. `UdpSocketState` sets the TOS byte of each datagram to the two ECN
+//! bits alone, which overrides the socket's setting.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, UdpSocket};
@@ -10,12 +10,12 @@ use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use quinn_udp::{EcnCodepoint, Transmit};
 
-/// The byte of the IP header that holds both.
+/// Returns the TOS byte with DSCP and ECN bits.
 pub(super) fn tos(dscp: Dscp, ecn: Option<EcnCodepoint>) -> u8 {
     dscp.value() << 2 | ecn.map_or(0, |mark| mark as u8)
 }
 
-/// Sends at once, or says `WouldBlock`. Without GSO the system says that an argument is invalid, as it does otherwise.
+/// Sends without blocking, or returns `WouldBlock`. Without GSO the system returns `EINVAL`, as for other faults.
 pub(super) fn send(socket: &UdpSocket, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<()> {
     let tos = tos(dscp, transmit.ecn);
     let class = i32::from(tos);

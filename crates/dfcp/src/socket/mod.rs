@@ -1,4 +1,4 @@
-//! The socket of an endpoint: one of the carriers.
+//! The socket of an endpoint, for either carrier.
 
 mod brought;
 mod family;
@@ -25,7 +25,7 @@ use raw_ip::RawIp;
 pub(crate) use receive::{Arrival, ReceiveBuffers};
 use udp::Udp;
 
-/// One socket; none of its calls waits.
+/// A non-blocking socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Udp(Udp),
@@ -42,18 +42,18 @@ impl Socket {
         })
     }
 
-    /// Takes over a UDP socket which the application has made, with all that it has set.
+    /// Takes over a UDP socket that the application has made, with its settings.
     ///
     /// # Errors
-    /// It is no UDP socket over IP, is not bound, or is connected.
+    /// `socket` is no UDP socket over IP, is not bound, or is connected.
     pub(crate) fn adopt(socket: UdpSocket) -> io::Result<Self> {
         Ok(Self::Udp(Udp::adopt(socket)?))
     }
 
-    /// One of the same carrier at another address, which can take its place.
+    /// Binds a socket of the same carrier to another address, to replace this one.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind); or, directly over IP, `address` has another port.
+    /// Same as [`bind`](Self::bind); or, directly over IP, `address` has another port.
     pub(crate) fn bind_successor(&self, address: SocketAddr) -> io::Result<Self> {
         match self {
             Self::Udp(_) => Self::bind(Carrier::Udp, address),
@@ -61,7 +61,7 @@ impl Socket {
         }
     }
 
-    /// True if it can send to this canonical address, routes apart.
+    /// Returns true if the socket can send to this canonical address, provided there is a route.
     pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
         match self {
             Self::Udp(socket) => socket.reaches(remote),
@@ -83,12 +83,12 @@ impl Socket {
         }
     }
 
-    /// The addresses that its datagrams may leave from by name.
+    /// Returns the addresses that may be set as source of the socket's datagrams.
     pub(crate) fn sources(&self) -> Sources {
         Sources { bound_to: self.local_addr().ip() }
     }
 
-    /// Socket that can be polled. (A raw socket calls itself a UDP socket, too.)
+    /// Returns the descriptor for polling. A raw socket also has the type `UdpSocket` here.
     pub(crate) fn descriptor(&self) -> &UdpSocket {
         match self {
             Self::Udp(socket) => socket.io(),
@@ -103,13 +103,13 @@ impl Socket {
         }
     }
 
-    /// Bytes of datagrams which the system keeps until they are received; 0 if it does not say.
+    /// Returns the bytes of datagrams that the system queues until they are received; 0 if it does not report that.
     pub(crate) fn receive_queue_bytes(&self) -> u64 {
         let granted = socket2::SockRef::from(self.descriptor()).recv_buffer_size();
         granted.map_or(0, |bytes| (bytes / limits::SOCKET_BYTES_PER_BYTE) as u64)
     }
 
-    /// True if the kernel may join datagrams which it delivers.
+    /// Returns true if the kernel may join received datagrams (GRO).
     fn joins(&self) -> bool {
         match self {
             Self::Udp(socket) => socket.joins(),
@@ -134,21 +134,22 @@ impl BatchSocket for Socket {
     }
 }
 
-/// The addresses of this machine that a socket's datagrams may leave from.
+/// Addresses of this machine that may be set as source of a socket's datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources {
     bound_to: IpAddr,
 }
 
 impl Sources {
-    /// True if a connection that has used `ip` may go on to. A socket with an address of its own needs no name, and a machine may have lost
-    /// the address: the system refuses it then, as it does many other things, and GSO would be switched off.
+    /// Returns true if a connection that has sent from `ip` may keep that source address. A socket bound to an address
+    /// needs no explicit source. The machine may have lost `ip`: then the system would refuse to send with an error
+    /// that also means a lack of GSO, which would disable GSO.
     pub(crate) fn has(self, ip: IpAddr) -> bool {
         self.bound_to.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok()
     }
 }
 
-/// Smaller buffers lose datagrams at high rates but still work, and many systems grant no more.
+/// Requests large buffers. Smaller ones lose datagrams at high rates but still work, and many systems grant no more.
 fn enlarge_buffers(socket: &socket2::Socket) {
     for result in [
         socket.set_recv_buffer_size(limits::SOCKET_BUFFER_BYTES),

@@ -1,5 +1,5 @@
-//! The raw IP socket (`spec/wire-format.md` §6): receives in batches (`recvmmsg`), sends one by one; the kernel neither
-//! joins nor splits datagrams of a protocol which it does not know.
+//! The raw IP socket (`spec/wire-format.md` §6). It receives in batches (`recvmmsg`) and sends one by one, as the
+//! kernel neither joins nor splits datagrams of an unknown protocol.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -13,25 +13,25 @@ use socket2::{Domain, Protocol, Type};
 use crate::socket::marked;
 use crate::socket::{enlarge_buffers, ipv4};
 
-/// If the system does not say how far packets go, what RFC 1700 recommends.
+/// TTL recommended by RFC 1700, if the system does not report its own.
 const TTL_DEFAULT: u8 = 64;
 
 #[derive(Debug)]
 pub(crate) struct RawIp {
-    /// A raw socket: only the name of its type is UDP's, and what it is used for here (readiness, non-blocking calls) is
-    /// the same for any datagram socket.
+    /// A raw socket in the type of a UDP socket: the calls made on it here (polling, non-blocking I/O) are the same for
+    /// any datagram socket.
     io: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
     protocol: u8,
-    /// Of packets over IPv4.
+    /// Time to live of IPv4 packets.
     ttl: u8,
-    /// Its own, and those of sockets before it which may still be open.
+    /// Port reservations of this socket, and of its predecessors that may still be open.
     ports: ReservedPorts,
     _port: Arc<ReservedPort>,
 }
 
-/// A port, for as long as this lives, from the system's UDP ports; nothing is read from it.
+/// Reservation of a port among the system's UDP ports, by a socket that is never read. Ends with its drop.
 #[derive(Debug)]
 struct ReservedPort {
     _socket: socket2::Socket,
@@ -43,10 +43,10 @@ impl RawIp {
         Self::bind_with_ports(protocol, address, ReservedPorts::default())
     }
 
-    /// One with the same port at another address. The port is the connections', and is kept.
+    /// Binds a socket with the same port to another address. The port belongs to the connections, and is kept.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind); or `address` has another port than 0 and this one.
+    /// Same as [`bind`](Self::bind); or `address` has a port other than 0 and the current port.
     pub(crate) fn bind_successor(&self, mut address: SocketAddr) -> io::Result<Self> {
         let port = self.local.port();
         if ![0, port].contains(&address.port()) {
@@ -63,8 +63,8 @@ impl RawIp {
         let socket = socket.map_err(name_the_right)?;
         enlarge_buffers(&socket);
         if address.is_ipv4() {
-            // Without this Linux does not say that the send buffer is full: it drops what comes then, and calls it sent
-            // (`__ip_append_data`). Over IPv6 it does so all the same.
+            // Without this option, Linux does not report a full send buffer over IPv4: it drops packets and returns
+            // success (`__ip_append_data`). Over IPv6, Linux drops them silently in any case.
             socket.set_header_included_v4(true)?;
         }
         let ttl = socket.ttl_v4().ok().and_then(|ttl| u8::try_from(ttl).ok()).unwrap_or(TTL_DEFAULT);
@@ -92,10 +92,11 @@ impl RawIp {
         self.protocol
     }
 
-    /// An error after the first datagram waits for the next call.
+    /// Sends datagrams one by one, and returns the bytes sent. An error after the first datagram is left to the next
+    /// call.
     pub(crate) fn try_send(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<usize> {
         let mut destination = transmit.destination;
-        // To the kernel the port of a raw IPv6 socket is a protocol number; to IPv4 it is nothing.
+        // The kernel takes the port of a raw IPv6 address for a protocol number, and ignores it for IPv4.
         destination.set_port(0);
         let stride = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         let mut sent = 0;
@@ -127,13 +128,13 @@ impl RawIp {
         self.state.try_send(UdpSockRef::from(&self.io), &transmit)
     }
 
-    /// The kernel makes the header.
+    /// Sends over IPv6, where the kernel makes the header.
     fn send_over_ipv6(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         if dscp != Dscp::CS0 {
             return marked::send(&self.io, transmit, dscp);
         }
-        // Elsewhere there is no other code point, and no such socket.
+        // Other systems accept no DSCP and have no raw IP socket here, so `dscp` is unused.
         let _ = dscp;
         self.state.try_send(UdpSockRef::from(&self.io), transmit)
     }
@@ -143,13 +144,13 @@ impl RawIp {
     }
 }
 
-/// The ports of one endpoint, by the addresses they are reserved at. A socket that takes another's place may come back to the address of one
-/// before, which is still open.
+/// Port reservations of one endpoint, with their addresses. A rebind may return to the address of an earlier socket
+/// that is still open.
 #[derive(Clone, Debug, Default)]
 struct ReservedPorts(Arc<Mutex<Vec<Weak<ReservedPort>>>>);
 
 impl ReservedPorts {
-    /// The one that covers `address`, or a new one.
+    /// Returns the reservation that covers `address`, or makes a new one.
     fn reserve(&self, address: SocketAddr) -> io::Result<Arc<ReservedPort>> {
         let mut reserved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reserved.retain(|port| port.strong_count() > 0);
@@ -174,7 +175,7 @@ impl ReservedPort {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // The system has a least size, larger than this: what strangers send there soon finds it full.
+        // Requests the least receive buffer, as datagrams of strangers are never read. The system has a larger minimum.
         socket.set_recv_buffer_size(1)?;
         socket.bind(&address.into())?;
         let local = socket.local_addr()?.as_socket();

@@ -1,4 +1,4 @@
-//! Buffers and results of one receive call.
+//! Buffers and results of receive calls.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -11,30 +11,30 @@ use super::{Socket, canonical, ipv4};
 use crate::buffers::Buffer;
 use crate::limits;
 
-/// Datagrams of one sender which came together.
+/// Datagrams of one sender that the system delivered together.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// Their source address; over raw IP without a port.
+    /// Source address; over raw IP without a port.
     pub(crate) remote: SocketAddr,
-    /// ECN mark of their packets.
+    /// ECN mark of the packets.
     pub(crate) ecn: Ecn,
-    /// To which of our addresses.
+    /// Destination address, an address of this machine, if the system reports it.
     pub(crate) local_ip: Option<IpAddr>,
-    /// Bytes of each datagram; the last may have fewer.
+    /// Length of each datagram, bytes; the last one may be shorter.
     pub(crate) stride: usize,
-    /// Their buffer, and their range in it.
+    /// Index of the buffer; `range` is the position of the datagrams in it.
     buffer: usize,
     range: Range<usize>,
 }
 
 impl Arrival {
-    /// Those among its bytes.
+    /// Returns the part of the arrival in `bytes`, a range relative to its begin.
     pub(crate) fn part(&self, bytes: Range<usize>) -> Self {
         let at = |offset: usize| (self.range.start + offset).min(self.range.end);
         Self { range: at(bytes.start)..at(bytes.end), ..self.clone() }
     }
 
-    /// Number of datagrams.
+    /// Returns the number of datagrams.
     pub(crate) fn count(&self) -> usize {
         self.len().div_ceil(self.stride)
     }
@@ -44,28 +44,28 @@ impl Arrival {
     }
 }
 
-/// Buffers of the first call after a pause: two show whether more than one run waits.
+/// Buffers of the first call after a pause: two suffice to see whether more than one run waits.
 const BUFFERS_AT_FIRST: usize = 2;
 
-/// Buffers of a call where runs come.
+/// Buffers of a call if the kernel joins datagrams into runs.
 const BUFFERS_OF_RUNS: usize =
     if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
 
-/// Buffers of a call where the kernel joins little: no more than are kept, or each turn would have to clear new
-/// ones.
+/// Buffers of a call if the kernel joins few datagrams: at most as many as are kept, or each turn would have to
+/// allocate new ones.
 const BUFFERS_SCATTERED: usize =
     if limits::BUFFERS_KEPT_MAX < BATCH_SIZE { limits::BUFFERS_KEPT_MAX } else { BATCH_SIZE };
 
-/// Buffers for receive calls.
+/// Buffers and metadata of receive calls on one socket.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffers {
-    /// None while nothing is received.
+    /// Empty while nothing is received.
     buffers: Vec<Buffer>,
     buffers_max: usize,
-    /// Bytes of a buffer for each message.
+    /// Size of the part of a buffer that holds one message, bytes.
     message_bytes: usize,
     meta: [RecvMeta; BATCH_SIZE],
-    /// The protocol number if there are IPv4 headers to be taken off.
+    /// Protocol number if messages begin with an IPv4 header, which must be removed.
     ipv4_protocol: Option<u8>,
 }
 
@@ -81,7 +81,7 @@ impl ReceiveBuffers {
         Self { buffers: Vec::with_capacity(buffers_max), buffers_max, message_bytes, meta, ipv4_protocol }
     }
 
-    /// Receives what is there, or says `WouldBlock`; returns how many messages came.
+    /// Receives available datagrams, or returns `WouldBlock`. Returns the number of messages.
     pub(crate) fn try_receive(&mut self, socket: &Socket) -> io::Result<usize> {
         while self.buffers.len() < self.buffers_max {
             self.buffers.push(Buffer::take());
@@ -101,7 +101,7 @@ impl ReceiveBuffers {
         Ok(received)
     }
 
-    /// Arrivals in the first `count` messages. Those without a sound IP header are left out.
+    /// Returns the arrivals in the first `count` messages. Messages without a valid IP header are skipped.
     pub(crate) fn arrivals(&self, count: usize) -> impl Iterator<Item = Arrival> {
         self.meta.iter().take(count).enumerate().filter_map(|(index, meta)| self.arrival(index, meta))
     }
@@ -131,20 +131,21 @@ impl ReceiveBuffers {
         buffer.and_then(|buffer| buffer.get_mut(arrival.range.clone())).unwrap_or_default()
     }
 
-    /// True if the last call, which `count` messages came with, had room for no more: then there may be more.
+    /// Returns true if the last call, which returned `count` messages, had filled all of its room, so that more may be
+    /// waiting.
     pub(crate) fn were_all_filled(&self, count: usize) -> bool {
         let room = self.buffers.len() * (limits::BUFFER_BYTES / self.message_bytes);
         count >= room.min(BATCH_SIZE)
     }
 
-    /// Nothing more is received for a while.
+    /// Returns the buffers to the pool, before a pause.
     pub(crate) fn release(&mut self) {
         self.buffers.clear();
         self.buffers_max = self.buffers_max.min(BUFFERS_AT_FIRST);
     }
 }
 
-/// Meaning of a packet's ECN field.
+/// Converts a packet's ECN field.
 fn mark_of(field: Option<EcnCodepoint>) -> Ecn {
     match field {
         None => Ecn::NotCapable,
@@ -153,7 +154,7 @@ fn mark_of(field: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// Buffers that suit the last arrivals: many if the kernel joins little.
+/// Returns the number of buffers for the next call after `received`: more if the kernel joins few datagrams.
 fn buffers_for_next(received: &[RecvMeta]) -> usize {
     let bytes: usize = received.iter().map(|meta| meta.len).sum();
     let is_scattered = received.len() >= BUFFERS_OF_RUNS && bytes < received.len() * limits::SCATTERED_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! Packets that strangers can put before a raw socket.
+//! Tests with malformed packets that strangers can send to a raw socket.
 
 use quinn_udp::EcnCodepoint;
 
@@ -10,7 +10,7 @@ fn payload(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     ipv4::payload(packet, protocol).map(|range| &packet[range])
 }
 
-/// A packet with `options` bytes of IP options and a payload of 0, 1, 2, …
+/// Returns a packet with `options` bytes of IP options and the payload 0, 1, 2, …
 fn packet(options: usize, payload_bytes: usize) -> Vec<u8> {
     let header_bytes = 20 + options;
     let mut packet = vec![0; header_bytes];
@@ -66,7 +66,7 @@ fn a_false_header_is_no_header() {
     }
 }
 
-/// Every first byte and every total length, over packets of few bytes: whatever is accepted lies within the packet.
+/// For every first byte and every total length of a short packet, an accepted payload lies within the packet.
 #[test]
 fn no_length_leads_out_of_the_packet() {
     let mut bytes = packet(0, 60);
@@ -83,7 +83,7 @@ fn no_length_leads_out_of_the_packet() {
     }
 }
 
-/// The system fills in the rest: here only the total length is needed.
+/// The system fills in further fields when sending; this test needs only the total length.
 #[test]
 fn a_header_which_is_sent_is_one_that_is_understood() {
     let (source, destination) = ([192, 0, 2, 1].into(), [198, 51, 100, 7].into());

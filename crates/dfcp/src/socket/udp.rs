@@ -14,8 +14,8 @@ use crate::socket::family::Family;
 use crate::socket::marked;
 use crate::socket::{brought, enlarge_buffers};
 
-/// Leaves the time of arrival out of the ancillary data, which `UdpSocketState` asks for and nothing here needs: with joined datagrams,
-/// the data have no room for both that and the ECN mark.
+/// Disables the receive timestamps that `UdpSocketState` enables and this crate does not need. With joined datagrams,
+/// the ancillary data has no room for both timestamp and ECN mark.
 fn leave_times_out(socket: &UdpSocket) {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {
@@ -31,9 +31,9 @@ pub(crate) struct Udp {
     state: UdpSocketState,
     local: SocketAddr,
     family: Family,
-    /// The code point of datagrams for which the application has chosen none.
+    /// Default DSCP, for datagrams without one of their own.
     dscp: Dscp,
-    /// The system has refused GSO where `state` was not asked.
+    /// The system has refused GSO in a call that did not go through `state`.
     #[cfg(target_os = "linux")]
     is_without_gso: AtomicBool,
 }
@@ -51,7 +51,7 @@ impl Udp {
         Self::new(socket, local, Dscp::CS0)
     }
 
-    /// Takes over a socket which the application has made, and leaves to it what it has set: buffers, marks, device, code point.
+    /// Takes over a socket that the application has made, and keeps its settings: buffers, marks, device, DSCP.
     pub(crate) fn adopt(socket: UdpSocket) -> io::Result<Self> {
         let local = brought::check(&socket)?;
         let dscp = brought::dscp(&socket, local);
@@ -82,7 +82,7 @@ impl Udp {
         self.local
     }
 
-    /// True if it can send to this canonical address, routes apart.
+    /// Returns true if the socket can send to this canonical address, provided there is a route.
     pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
         self.family.reaches(self.local, remote)
     }
@@ -118,13 +118,13 @@ impl Udp {
             code == Some(rustix::io::Errno::INVAL.raw_os_error()) || code == Some(rustix::io::Errno::IO.raw_os_error())
         };
         if transmit.segment_size.is_some() && result.as_ref().is_err_and(is_refused) {
-            // As `UdpSocketState` has it: drivers without GSO say no more than this.
+            // Same test as in `UdpSocketState`: drivers without GSO report only these errors.
             self.is_without_gso.store(true, Ordering::Relaxed);
         }
         result
     }
 
-    /// Nowhere else is another code point taken.
+    /// Other systems accept no DSCP.
     #[cfg(not(target_os = "linux"))]
     fn send_marked(&self, transmit: &Transmit<'_>, _dscp: Dscp) -> io::Result<()> {
         self.state.try_send(UdpSockRef::from(&self.io), transmit)

@@ -1,4 +1,4 @@
-//! Helpers that the tests share.
+//! Helpers shared by the tests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use dfcp::{Config, PeerKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Sealed, with any peer.
+/// Encrypted configuration that accepts any peer key.
 pub(crate) fn modern() -> Config {
     Config::sealed(PeerKey::Any)
 }
@@ -15,7 +15,7 @@ pub(crate) fn local() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
-/// Bytes in which every misplaced block shows (xorshift64*).
+/// Pseudorandom bytes (xorshift64*), in which every misplaced block is detected.
 pub(crate) struct Pattern(u64);
 
 impl Pattern {
@@ -36,7 +36,7 @@ impl Pattern {
     }
 }
 
-/// Writes a seed's pattern; returns its hash.
+/// Writes the pattern of `seed`, and returns its hash.
 pub(crate) async fn write_pattern(
     to: &mut (impl AsyncWrite + Unpin),
     seed: u64,
@@ -54,7 +54,7 @@ pub(crate) async fn write_pattern(
     Ok(hasher.finalize())
 }
 
-/// Reads to the end; returns how much came, and its hash.
+/// Reads to the end. Returns the number of bytes and their hash.
 pub(crate) async fn read_hash(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(u64, blake3::Hash)> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 17];

@@ -65,7 +65,7 @@ fn with_a_rate_each_segment_leaves_at_its_own_time() {
 
 #[test]
 fn patience_joins_segments_and_is_counted_as_lateness() {
-    // 105.2 µs each: three are due within 250 µs.
+    // Packets take 105.2 µs each, so three are due within 250 µs.
     let spec = Spec::tcp(1000, 9000);
     let patience = Duration::from_micros(250);
     let mut direction = direction(LinkConfig::default().with_rate_bps(80_000_000).with_delay(20 * MS), patience);
@@ -184,7 +184,7 @@ fn marking() -> LinkConfig {
 
 #[test]
 fn marks_are_in_the_packets_that_leave_and_nothing_else_changes() {
-    // 1000 bytes with 52 of headers take 1052 µs, so the fourth packet has waited longer.
+    // 1000 bytes with 52 of headers take 1052 µs, so the fourth packet has waited longer than 3 ms.
     for is_v6 in [false, true] {
         for corrupt in [0.0, 0.3] {
             let spec = Spec { is_v6, ecn: Ecn::Ect0, ..Spec::tcp(1000, 10_000) };

@@ -25,7 +25,7 @@ fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> DirectionConfig {
     DirectionConfig { links, routes }
 }
 
-/// Arrival times at the end, ms, popping only when the links ask for it.
+/// Arrival times at the end, ms, popping only at the times that the links return.
 fn drain(links: &mut Links) -> Vec<f64> {
     let mut arrivals = Vec::new();
     while let Some(time) = links.next_time(Duration::ZERO) {

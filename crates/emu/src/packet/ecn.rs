@@ -22,8 +22,8 @@ pub(super) fn of(packet: &[u8]) -> Ecn {
     bits.map_or(Ecn::NotEct, Ecn::from_bits)
 }
 
-/// Sets the codepoint to CE. IPv4's checksum is updated by the difference (RFC 1624, equation 3), so that a wrong one stays wrong; no other
-/// checksum covers the field.
+/// Sets the codepoint to CE. IPv4's checksum is updated by the difference (RFC 1624, equation 3), so that a wrong
+/// checksum stays wrong; no other checksum covers the field.
 pub(super) fn mark_ce(packet: &mut [u8]) {
     let Some((shift, &[first, second])) = shift(packet).zip(packet.first_chunk()) else { return };
     let marked = second | Ecn::Ce.bits() << shift;

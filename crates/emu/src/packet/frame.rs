@@ -166,7 +166,8 @@ impl Frame {
         self.set_port(2, port);
     }
 
-    /// Changes a port, and updates a complete checksum by the difference (RFC 1624). An incomplete one does not cover ports yet.
+    /// Changes a port, and updates a complete checksum by the difference (RFC 1624). An incomplete checksum does not
+    /// cover ports yet.
     fn set_port(&mut self, at: usize, port: u16) {
         let checksum_at = if self.ip.protocol == TCP { 16 } else { 6 };
         let is_complete = !self.vnet.needs_checksum() || usize::from(self.vnet.checksum_start) != self.ip.transport_at;

@@ -1,4 +1,4 @@
-//! Packets on the links, and their final steps at the ends.
+//! Single packets on the links, and their output to a device.
 
 use std::rc::Rc;
 

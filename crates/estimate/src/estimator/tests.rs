@@ -57,7 +57,7 @@ fn the_threshold_itself_counts_as_busy() {
 
 #[test]
 fn lost_test_packets_are_no_queue() {
-    // No traffic, three of four lost: spacings of 400 ms, equal to those sent.
+    // No traffic, and three of four test packets lost: spacings of 400 ms, equal to those sent.
     let mut estimator = estimator();
     let periods = served(&mut estimator, &[], (0..100).filter(|number| number % 4 == 0));
     assert_eq!((periods.len(), estimator.queue()), (0, Some(Duration::ZERO)));
@@ -89,7 +89,7 @@ fn without_numbers_a_lost_test_packet_ends_the_model() {
 #[test]
 fn a_gap_throws_an_open_busy_period_away() {
     let mut estimator = estimator();
-    // Numbers 4 to 14 are lost: 650 ms to 1600 ms is within the gap of 1 s, to 1700 ms is not.
+    // Numbers 4 to 14 are lost. The spacing from 650 to 1600 ms is within the gap of 1 s, one up to 1700 ms is not.
     let periods = served(&mut estimator, &BURSTS, (0..40).filter(|number| !(4..=14).contains(number)));
     assert_eq!((periods.len(), estimator.counts().gaps), (1, 0));
     let mut estimator = Estimator::new(config()).unwrap();

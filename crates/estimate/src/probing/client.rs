@@ -69,7 +69,7 @@ pub struct Client {
     phase: Phase,
     /// Time of the next request, or of giving up.
     next: Time,
-    /// Time of the server's last message: a test packet, or its challenge before.
+    /// Time of the server's last message: a test packet, or a challenge before the first test packet.
     heard: Time,
     /// Number of the latest test packet.
     number: Option<u32>,

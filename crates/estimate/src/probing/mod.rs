@@ -1,7 +1,7 @@
 //! Test packets between two hosts (`spec/estimation.md`), sans I/O: [`Server`] sends them, [`Client`] estimates from them.
 //!
-//! The caller passes arrivals and the time to both, and asks them what to send and when to call next. They draw no random numbers: seeds
-//! and sessions are arguments, and must be unpredictable in real use.
+//! The caller passes arrivals and the time to both, and gets the datagrams to send and the time of the next call.
+//! Neither draws random numbers: seeds and sessions are arguments, and must be unpredictable in real use.
 
 mod client;
 mod datagram;

@@ -12,14 +12,14 @@ use dfcp_time::Time;
 /// Places by address; the server sets their number.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Clients per address with the time they were last heard, longest silent first.
+    /// Clients per address with the time of their last datagram, longest silent first.
     held: BTreeMap<AddressPrefix, BTreeSet<(Time, SocketAddr)>>,
     /// Addresses by their number of places.
     by_count: BTreeSet<(usize, AddressPrefix)>,
 }
 
 impl Places {
-    /// Records that `client` was heard at `now`; `former` is its previous time, if it has a place.
+    /// Records a datagram of `client` at `now`; `former` is the time of its previous one, if it has a place.
     pub(super) fn hear(&mut self, client: SocketAddr, former: Option<Time>, now: Time) {
         self.change(client, |held| {
             if let Some(former) = former {
@@ -29,7 +29,7 @@ impl Places {
         });
     }
 
-    /// Releases the place of `client`, last heard at `heard`.
+    /// Releases the place of `client`, whose last datagram came at `heard`.
     pub(super) fn release(&mut self, client: SocketAddr, heard: Time) {
         self.change(client, |held| {
             held.remove(&(heard, client));

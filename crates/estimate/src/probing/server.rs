@@ -58,7 +58,7 @@ pub enum Change {
 /// Action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Datagram to send to this address at once: it states the time of the call.
+    /// Datagram to send to this address immediately: it contains the time of the call.
     Send(SocketAddr, Datagram),
     /// Client that was silent for 10 s, and gets no more test packets.
     Ended(SocketAddr),
@@ -122,7 +122,7 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&from).filter(|client| client.session == session) {
             self.places.hear(from, Some(client.heard), now);
             client.heard = now;
-            // Send a new cookie in time: otherwise the client would have none while it asks.
+            // Send a new cookie in time: otherwise the client would have no valid one for its next request.
             return if CookieJar::is_of(step, cookie) {
                 Received::default()
             } else {

@@ -1,4 +1,4 @@
-//! Older versions of files that a sender replaces by deltas.
+//! Older versions of files at the receiver, against which a sender can send deltas.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::error::TransferError;
 use crate::limits::{BASES_MAX, BASES_WAITING_MAX, BASIS_CHUNKS_MAX, COPY_BYTES_MAX};
 use crate::store::{Existing, Readings};
 
-/// Older versions in use by a session, by entry ordinal.
+/// Older versions in use by a session, by ordinal of the entry.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     open: BTreeMap<u32, Older>,
-    /// Offers that wait for a free place.
+    /// Offers that wait until fewer than [`BASES_MAX`] older versions are in use.
     waiting: BTreeMap<u32, Offer>,
-    /// Counter of the versions being read by threads.
+    /// Counter of threads that are reading older versions.
     cutting: Alive,
 }
 
-/// Offered file.
+/// File that the sender has offered.
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
     pub(super) entry: Entry,
@@ -35,33 +35,33 @@ pub(super) struct Offer {
     pub(super) takes_basis: bool,
 }
 
-/// Older version at the receiver.
+/// Older version of an offered file.
 #[derive(Debug)]
 pub(super) struct Older {
-    /// Name of the file in the offer.
+    /// Name of the file, as offered.
     name: Vec<u8>,
     file: File,
     cut: Cut,
     found: Arc<Found>,
-    /// Chunk boundaries reported to the sender, bytes.
+    /// Chunk boundaries reported to the sender, bytes from the start of the file.
     cuts: Vec<u64>,
 }
 
-/// Chunks found by a worker thread.
+/// Result of the thread that chunks an older version.
 #[derive(Debug, Default)]
 struct Found {
-    /// Result of the thread; `None` inside if the file cannot be read.
+    /// Chunks of the file; `None` until the thread has ended, or if the file cannot be read.
     chunks: Mutex<Option<Vec<ChunkName>>>,
-    /// The result is no longer needed.
+    /// Set when the result is no longer needed; stops the thread.
     is_over: AtomicBool,
 }
 
 impl Bases {
-    /// Starts chunking `older`, or queues the offer. False if that is impossible or was done too often; the new version is then sent as a
-    /// whole.
+    /// Starts chunking `older`, or queues the offer. Returns false if neither is possible, or if this file was read too
+    /// often. The new version is then sent as a whole.
     pub(super) fn begin(&mut self, offer: &Offer, older: &Existing, readings: &mut Readings, poke: &Poke) -> bool {
         let Entry { index, name, .. } = &offer.entry;
-        // The thread of a cancelled file may take a moment to stop.
+        // Also count the threads: the thread of a cancelled file may take a moment to stop.
         if self.open.len().max(self.cutting.count()) >= BASES_MAX {
             let has_room = self.waiting.len() < BASES_WAITING_MAX;
             if has_room {
@@ -91,23 +91,23 @@ impl Bases {
         true
     }
 
-    /// True if an offer of this ordinal awaits its answer or its file.
+    /// Returns true if an offer of this ordinal waits for its answer, or for the file itself.
     pub(super) fn has(&self, index: u32) -> bool {
         self.open.contains_key(&index) || self.waiting.contains_key(&index)
     }
 
-    /// Takes the older version for a file that starts now, as the source of copies.
+    /// Removes and returns the older version for a file that starts now; the file copies from it.
     pub(super) fn take(&mut self, entry: &Entry) -> Option<Older> {
         self.waiting.remove(&entry.index);
         self.open.remove(&entry.index).filter(|older| older.name == entry.name)
     }
 
-    /// Counter of the versions being read.
+    /// Returns the counter of threads that are reading older versions.
     pub(super) fn cutting(&self) -> Alive {
         self.cutting.clone()
     }
 
-    /// Next queued offer for which there is room.
+    /// Returns the next queued offer if fewer than [`BASES_MAX`] older versions are in use.
     fn next(&mut self) -> Option<Offer> {
         if self.open.len().max(self.cutting.count()) >= BASES_MAX {
             return None;
@@ -123,11 +123,12 @@ impl Drop for Older {
 }
 
 impl Older {
-    /// Reads `len` bytes from `start`, which must be whole chunks known to the sender. A smaller unit would let the sender find out unknown
-    /// content byte by byte through hashes.
+    /// Reads `len` bytes from `start` in the older version. The range must consist of whole chunks reported to the
+    /// sender: with smaller units, the sender could find out unknown content byte by byte through hashes.
     ///
     /// # Errors
-    /// Fails for any other range; the inner error is a failed or short read.
+    /// The outer error means that the range is not made of whole chunks; the inner error is that of reading the file or
+    /// of `take`.
     pub(super) fn copy(
         &mut self,
         start: u64,
@@ -155,13 +156,14 @@ impl Older {
     }
 }
 
-/// Chunks of the first `len` bytes of a file. A last chunk below the minimum length is omitted: its content could be guessed.
+/// Returns the chunks of the first `len` bytes of a file. A last chunk below the minimum length is omitted, because its
+/// content could be guessed from its hash.
 fn chunks(mut file: File, len: u64, cut: Cut, max: usize, is_over: &AtomicBool) -> io::Result<Vec<ChunkName>> {
     file.seek(SeekFrom::Start(0))?;
     let mut chunks = Vec::new();
     for chunk in cut.chunks(file.take(len)) {
         let data = chunk.map_err(io::Error::from)?.data;
-        // A repeating pattern can consist entirely of minimum-length chunks.
+        // A repeating pattern can consist of minimum-length chunks only, so the number of chunks must be limited.
         if is_over.load(Ordering::Relaxed) || chunks.len() == max {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -173,7 +175,7 @@ fn chunks(mut file: File, len: u64, cut: Cut, max: usize, is_over: &AtomicBool) 
 }
 
 impl Assembler {
-    /// Sends the chunks of an older version, now known, to the sender.
+    /// Sends the chunks of an older version to the sender, after its thread has ended.
     pub(super) fn based(&mut self, index: u32) {
         let Some(older) = self.bases.open.get_mut(&index) else { return };
         let chunks = older.found.chunks.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
@@ -189,7 +191,7 @@ impl Assembler {
         self.answers.push(ToSender::Want { index });
     }
 
-    /// Starts queued offers as far as there is room.
+    /// Starts queued offers while fewer than [`BASES_MAX`] older versions are in use.
     pub(super) fn take_up_waiting(&mut self) -> Result<(), TransferError> {
         while let Some(offer) = self.bases.next() {
             self.offer(&offer)?;
@@ -204,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// A repeating pattern can have only short chunks; and a file may grow.
+    /// A file can exceed the limit on chunks if it repeats a pattern with short chunks, or if it grows.
     #[test]
     fn an_older_version_of_too_many_chunks_is_not_told_of() {
         let mut file = tempfile::tempfile().unwrap();
@@ -213,11 +215,11 @@ mod tests {
             let named = chunks(file.try_clone().unwrap(), len, Cut::of(0), max, &AtomicBool::new(false));
             named.map(|chunks| chunks.len()).ok()
         };
-        // All chunks have the maximum length: 64 KiB.
+        // All chunks have the maximum length, 64 KiB.
         assert_eq!(named(1 << 20, 16), Some(16));
         assert_eq!(named(1 << 20, 15), None);
         assert_eq!(named(1 << 19, 15), Some(8));
-        // The remainder is too short to be named.
+        // A remainder below the minimum length is not reported.
         assert_eq!(named((1 << 19) + 4095, 15), Some(8));
         assert_eq!(named((1 << 19) + 4096, 15), Some(9));
     }

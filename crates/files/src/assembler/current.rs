@@ -1,4 +1,4 @@
-//! State of each stream between frames.
+//! State of each stream between two frames.
 
 use std::sync::Arc;
 
@@ -12,21 +12,22 @@ use super::{Content, EntryKind, Receipt};
 use crate::store::{Existing, Slot};
 use crate::target::Writing;
 
-/// State of a stream between frames.
+/// State of a stream between two frames.
 #[derive(Debug, Default)]
 pub(super) enum Current {
-    /// Between files.
+    /// No file is in progress.
     #[default]
     Nothing,
-    /// Within a file being stored.
+    /// A file in progress is being stored.
     Storing(Box<Storing>),
-    /// Within a file being passed to a stream.
+    /// A file in progress is passed on to an output stream instead of being stored.
     Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
-    /// Within a file that already exists: its data is counted, and its hash decides.
+    /// A file in progress already exists here. Its data is counted, not stored; its final hash is compared with the
+    /// existing file.
     Comparing { file: Receiving, existing: Box<Existing>, received: u64 },
-    /// Within the file of this ordinal, whose verdict was sent: its data is dropped.
+    /// A file in progress, with this ordinal, already has its verdict: the remaining data is dropped.
     Draining(u32),
-    /// After the end frame.
+    /// The end frame has arrived.
     Ended,
 }
 
@@ -37,24 +38,24 @@ pub(super) struct Receiving {
     pub(super) name: RelativeName,
 }
 
-/// File being stored.
+/// File in progress that is being stored.
 #[derive(Debug)]
 pub(super) struct Storing {
     pub(super) file: Receiving,
     pub(super) entry: Entry,
-    /// Slot from which another session of the sender may take the file over.
+    /// Slot of the file, from which another session of the same sender may take it over.
     pub(super) slot: Arc<Slot>,
     pub(super) reserved: Reserved,
-    /// Beginning of a resumed file, under comparison.
+    /// Verification of the beginning, if the file is resumed.
     pub(super) prefix: Option<Box<Prefix>>,
-    /// Older version that the sender knows, as the source of copies.
+    /// Older version whose chunks the sender knows; copies are read from it.
     pub(super) basis: Option<Older>,
     /// Bytes copied from the older version.
     pub(super) copied_bytes: u64,
 }
 
 impl Current {
-    /// Ordinal of the file in progress without a verdict.
+    /// Returns the ordinal of the file in progress, if it has no verdict yet.
     pub(super) fn index(&self) -> Option<u32> {
         match self {
             Self::Storing(storing) => Some(storing.file.index),
@@ -63,7 +64,7 @@ impl Current {
         }
     }
 
-    /// True if the stream is within this file, which would then restart.
+    /// Returns true if this file is in progress on the stream; a new file frame then restarts it.
     pub(super) fn is_inside_of(&self, entry: &Entry) -> bool {
         match self {
             Self::Storing(storing) => storing.file.is(entry),

@@ -1,4 +1,4 @@
-//! Tests: file systems that do not distinguish all names.
+//! Tests on file systems that do not distinguish all names.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -45,7 +45,7 @@ fn end(byte: u8) -> ToReceiver {
     ToReceiver::FileEnd { len: LEN as u64, hash: *blake3::hash(&vec![byte; LEN]).as_bytes() }
 }
 
-/// Stores a file; returns the failure code, if any.
+/// Stores a file. Returns the code of the failure, if any.
 fn store(session: &mut Assembler, index: u32, name: &str, byte: u8) -> Option<FailureCode> {
     for frame in [ToReceiver::File(entry(index, name)), data(byte), end(byte)] {
         session.handle(0, &frame).unwrap();
@@ -61,7 +61,8 @@ fn temporary(output: &Path) -> String {
     names.find(|name| name.starts_with(".dfcp-") && name != ".dfcp-journals.part").unwrap()
 }
 
-/// Attack: another spelling of a temporary name would replace another sender's file in progress, which would then be confirmed.
+/// Attack: a temporary name in another spelling would replace another sender's file in progress, which would then be
+/// confirmed.
 #[test]
 fn no_spelling_of_a_temporary_name_leads_to_what_another_sender_has_begun() {
     let Some((mount, _directory)) = disk() else { return };
@@ -112,7 +113,7 @@ fn of_two_files_whose_names_are_the_same_there_the_second_is_named_and_the_first
     }
 }
 
-/// The receiver already has the first file, so nothing is written.
+/// The first file counts as stored by this session even though the receiver already had it.
 #[test]
 fn a_file_that_is_unchanged_is_not_replaced_by_one_of_the_same_name_there() {
     let Some((mount, _directory)) = disk() else { return };
@@ -127,7 +128,7 @@ fn a_file_that_is_unchanged_is_not_replaced_by_one_of_the_same_name_there() {
     assert_eq!(fs::read(mount.path().join("makefile")).unwrap(), vec![1; LEN]);
 }
 
-/// A later session may replace it: that is the purpose of `--force`.
+/// In a later session, the other spelling may replace the file: that is the purpose of `--force`.
 #[test]
 fn a_later_session_replaces_a_file_under_another_spelling() {
     let Some((mount, _directory)) = disk() else { return };

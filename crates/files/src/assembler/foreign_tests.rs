@@ -1,6 +1,6 @@
-//! Tests: senders that probe the content of files which they did not store.
+//! Tests with senders that probe the content of files that other senders stored.
 //!
-//! Each script runs against files that differ in the content to be kept secret. All answers must be equal, byte for byte.
+//! Each script runs against files that differ in the secret property. All answers must be equal, byte for byte.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn bob() -> Owner {
     Owner::from_fingerprint("SHA256:bob")
 }
 
-/// Content long enough for a basis and for a partial file.
+/// Returns content long enough for chunking and for a partial file.
 fn long() -> Vec<u8> {
     let mut bytes = vec![0; 400_000];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -49,7 +49,7 @@ fn offer(entry: Entry, hash: Option<&[u8]>, asks_only: bool, takes_basis: bool) 
     ToReceiver::Offer { hash, asks_only, takes_basis, entry }
 }
 
-/// Frames of a sender that guesses `guess`.
+/// Returns scripts of frames by which a sender tries whether the receiver's file has the content `guess`.
 fn scripts(guess: &[u8]) -> Vec<(&'static str, Vec<ToReceiver>)> {
     let len = guess.len();
     let data = || ToReceiver::Data(guess.to_vec());
@@ -81,12 +81,12 @@ fn scripts(guess: &[u8]) -> Vec<(&'static str, Vec<ToReceiver>)> {
     ]
 }
 
-/// Abort at a place that is valid whatever the offer's answer was.
+/// Returns an offer of another file. Such a frame is valid whatever the answer to the first offer was.
 fn abort_of(_index: u32, len: usize) -> ToReceiver {
     offer(Entry { name: b"g".to_vec(), ..entry(1, len) }, None, false, false)
 }
 
-/// Files that the sender must not distinguish, by kind of difference.
+/// Returns files that the sender must not distinguish, each with the kind of difference.
 fn situations(guess: &[u8]) -> Vec<(&'static str, Vec<u8>, i64, u32)> {
     let other: Vec<_> = guess.iter().map(|byte| byte ^ 1).collect();
     vec![
@@ -101,7 +101,7 @@ fn situations(guess: &[u8]) -> Vec<(&'static str, Vec<u8>, i64, u32)> {
     ]
 }
 
-/// All encoded answers of a session, and the bytes it reads for them.
+/// Returns all encoded answers of a session, followed by the number of bytes that the receiver read for them.
 fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToReceiver]) -> Vec<u8> {
     let mut session = Session::open(output, owner, options);
     let mut said = Vec::new();
@@ -118,21 +118,21 @@ fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToRecei
             }
         }
     }
-    // Wait for answers that depend on worker threads.
+    // Wait for worker threads, on which further answers depend.
     while session.assembler.cutting().count() > 0 {
         session.await_ready();
     }
     session.assembler.publish().unwrap();
     session.assembler.take_answers().iter().for_each(|answer| answer.encode(&mut said));
-    // Response time reveals as much as content, so count the bytes read.
+    // The response time reveals as much as an answer, so include the number of bytes read.
     said.extend(READ_BYTES.get().to_be_bytes());
     said
 }
 
-/// Questions asked after each script: leftovers must not reveal anything either.
+/// Scripts that are run after each script: its traces must not reveal anything either.
 const AFTERWARDS: [&str; 4] = ["a question", "a question with its hash", "an offer of changes", "the whole file"];
 
-/// Answers to `bob` for the script and the later questions.
+/// Returns the answers that `bob` gets to the script and to the later questions.
 fn told(
     situation: &(&str, Vec<u8>, i64, u32),
     options: StoreOptions,
@@ -152,7 +152,7 @@ fn told(
     (first, later)
 }
 
-/// Scripts and situations whose answers differ from those of the first situation.
+/// Returns the scripts and situations whose answers differ from those of the first situation.
 fn differences(options: StoreOptions) -> Vec<String> {
     let mut found = Vec::new();
     for guess in [b"4711".to_vec(), long()] {
@@ -181,7 +181,7 @@ fn no_answer_about_the_file_of_another_sender_depends_on_what_is_in_it() {
     }
 }
 
-/// Negative control: without it the test above could not fail.
+/// Negative control: if every sender may ask, the answers must differ. It proves that the test above can fail.
 #[test]
 fn where_every_sender_may_ask_the_answers_tell() {
     assert!(!differences(StoreOptions { allow_update: true, ..keeping() }).is_empty());

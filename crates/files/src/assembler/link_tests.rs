@@ -1,4 +1,4 @@
-//! Tests: senders that lie about links, and obstacles of honest ones.
+//! Tests with senders that send forbidden links, and with obstacles that honest senders meet.
 #![cfg(unix)]
 
 use std::fs;
@@ -33,7 +33,7 @@ fn careful_options() -> StoreOptions {
     }
 }
 
-/// Session of an arbitrary sender; entries are numbered in order.
+/// Session of a sender driven by the test. Ordinals are assigned in order.
 struct Sender {
     assembler: Assembler,
     entries: u32,
@@ -60,7 +60,7 @@ impl Sender {
         self
     }
 
-    /// Sends a file whose content is its name.
+    /// Sends a file whose content is its own name.
     fn file(&mut self, name: &str, mode: u32) -> &mut Self {
         let entry = self.entry(name, mode);
         let data = name.as_bytes();
@@ -79,7 +79,7 @@ impl Sender {
         self.file(name, 0o644 | HAS_MORE_NAMES)
     }
 
-    /// Ends the files, announces this number of links, and returns the files' outcomes.
+    /// Ends the files after announcing `links` links. Returns the outcomes of the files.
     fn end(&mut self, links: usize) -> Vec<Option<FailureCode>> {
         let count = u32::try_from(links).unwrap();
         self.assembler.handle(0, &ToReceiver::Links { count }).unwrap();
@@ -111,7 +111,7 @@ impl Sender {
             ToSender::Verdict { index, outcome } => Some((index, outcome)),
             _ => None,
         };
-        // Failures precede entries that wait for a flush.
+        // Sort, because failures are answered before entries that wait for a flush.
         let mut outcomes: Vec<_> = answers.into_iter().filter_map(verdict).collect();
         outcomes.sort_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -136,7 +136,7 @@ fn codes(outcomes: Vec<Result<Confirmed, Failure>>) -> Vec<Option<FailureCode>> 
     outcomes.into_iter().map(|outcome| outcome.err().map(|failure| failure.code)).collect()
 }
 
-/// Everything below `root`, with link targets.
+/// Returns all names below `root`, symbolic links with their targets.
 fn names(root: &Path) -> Vec<String> {
     let all = walkdir::WalkDir::new(root).min_depth(1).sort_by_file_name().into_iter().map(Result::unwrap);
     all.map(|found| {
@@ -169,7 +169,7 @@ fn links_are_made_with_their_times_and_the_session_counts_them() {
     sender.assembler.finish_first_stream().unwrap();
 }
 
-/// Classic archive attack: a link, then a file through it.
+/// Attack known from archives: a symbolic link to another directory, then a file whose path leads through the link.
 #[test]
 fn nothing_comes_through_a_link() {
     let output = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn nothing_comes_through_a_link() {
     let mut first = Sender::new(output.path(), careful_options());
     first.directory("t", 0o755).directory("t/d", 0o755);
     assert_eq!(first.links(&[symbolic("t/l1", "."), symbolic("t/l2", "d")]), vec![Ok(Confirmed::Stored); 2]);
-    // Within the session, no file is stored behind a link.
+    // In the same session, no file may follow the links.
     let file = first.entry("t/l2/x", 0o644);
     let refused = first.assembler.handle(0, &ToReceiver::File(file)).unwrap_err();
     assert!(matches!(refused, TransferError::Protocol(ProtocolError::OutOfPlace { .. })), "{refused}");
@@ -241,7 +241,7 @@ fn links_come_behind_everything_in_order_and_no_more_than_were_announced() {
     assert!(matches!(sender.assembler.finish_first_stream(), Err(TransferError::PeerClosed)), "one is missing");
     sender.assembler.handle(0, &link(1)).unwrap();
     assert!(is_out_of_place(sender.assembler.handle(0, &link(2))), "one too many");
-    // An announcement of the maximum allocates nothing.
+    // Announcing the maximum number of links must not allocate memory for them.
     assert!(begun(&[LINKS_MAX]).unwrap().assembler.awaits_more());
 }
 
@@ -279,7 +279,7 @@ fn hostile_targets_and_names_are_refused_and_nothing_is_made() {
     assert_eq!(names(output.path()), ["t", "t/a", "t/d"]);
 }
 
-/// `..` behind a link would lead to the parent of its target.
+/// `..` after a link leads to the parent of the link's target.
 #[test]
 fn a_chain_of_links_does_not_climb() {
     let output = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ fn a_chain_of_links_does_not_climb() {
     }
 }
 
-/// Existing links through which a received link would lead outside.
+/// Links that exist at the receiver and would lead a received link outside.
 #[test]
 fn a_link_which_leads_outside_by_one_that_is_there_is_refused() {
     let output = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn a_link_which_leads_outside_by_one_that_is_there_is_refused() {
     assert_eq!(codes(sender.links(&links)), refused);
 }
 
-/// Existing links that form a cycle: resolution ends.
+/// Links that exist at the receiver form a cycle; resolving them must end.
 #[test]
 fn a_walk_along_links_is_bounded() {
     let output = tempfile::tempdir().unwrap();
@@ -377,7 +377,7 @@ fn what_is_there_is_replaced_only_where_files_are() {
     }
 }
 
-/// Cases: a link becomes a file, a file becomes a link, a directory replaces either.
+/// Cases: a link becomes a file, a file becomes a link, and a directory is to replace each of them.
 #[test]
 fn what_was_a_link_may_be_a_file_now_and_no_directory() {
     let output = tempfile::tempdir().unwrap();
@@ -396,7 +396,8 @@ fn what_was_a_link_may_be_a_file_now_and_no_directory() {
     assert_eq!(names(output.path()), ["t", "t/d", "t/f -> l", "t/l"]);
 }
 
-/// The creator of a link is unknown. Only a sender that also knows its time learns that it guessed the target.
+/// The creator of a link is unknown. Only a sender that also knows the link's time learns that it has guessed the
+/// target.
 #[test]
 fn the_target_of_a_link_cannot_be_guessed() {
     let there = symbolic("t/l", "a-secret");
@@ -420,7 +421,7 @@ fn the_target_of_a_link_cannot_be_guessed() {
         answers(careful_options(), asking(&with_other_time)),
         answers(careful_options(), asking(&symbolic("t/l", "a-guess")))
     );
-    // With --force a wrong guess replaces the link.
+    // With --force, a wrong guess replaces the link.
     assert_eq!(
         answers(replacing_options(), with_other_time.clone()),
         answers(replacing_options(), symbolic("t/l", "a-guess"))
@@ -441,7 +442,7 @@ fn only_a_file_of_the_session_gets_a_further_name() {
     symlink("own", path("t/link")).unwrap();
     for options in [StoreOptions { allow_update: true, ..careful_options() }, careful_options()] {
         let mut sender = Sender::new(output.path(), options.clone());
-        // Only the last two are confirmed as this sender's own; the first ones are unchanged or exist.
+        // Only the last two files are confirmed as this sender's own. The first two exist already, as foreign files.
         sender.directory("t", 0o755).shared("t/foreign").shared("t/bob").shared("t/own").file("t/unflagged", 0o644);
         let links = [
             hard("t/1", "t/foreign"),
@@ -464,7 +465,7 @@ fn only_a_file_of_the_session_gets_a_further_name() {
     }
 }
 
-/// A sender must not learn whether two names of other owners are hard links.
+/// A sender must not learn whether two names of foreign files are hard links to the same file.
 #[test]
 fn what_others_files_have_in_common_cannot_be_found_out() {
     let answers = |is_one: bool, asks_only| {
@@ -489,7 +490,7 @@ fn what_others_files_have_in_common_cannot_be_found_out() {
     }
 }
 
-/// Another user with write access swaps the file after it was stored.
+/// Another user with write access replaces the file after it was stored.
 #[test]
 fn a_file_that_was_exchanged_gets_no_further_name() {
     let output = tempfile::tempdir().unwrap();
@@ -505,7 +506,7 @@ fn a_file_that_was_exchanged_gets_no_further_name() {
     for link in [hard("t/1", "t/a"), hard("t/2", "t/b"), hard("t/3", "t/c")] {
         sender.link(link).unwrap();
     }
-    // Reaching it through another directory path does not make it another file.
+    // With its mode reset, the same file gets the hard link, as its identity has not changed.
     fs::set_permissions(path("t/c"), fs::Permissions::from_mode(0o755)).unwrap();
     sender.link(hard("t/4", "t/c")).unwrap();
     let expected = [Some(FailureCode::FileSystem), Some(FailureCode::FileSystem), Some(FailureCode::Permission), None];
@@ -513,7 +514,7 @@ fn a_file_that_was_exchanged_gets_no_further_name() {
     assert_eq!(names(output.path()), ["t", "t/4", "t/a", "t/b -> c", "t/c"]);
 }
 
-/// The first name failed, so the hard link is reported as failed and not created.
+/// The first name could not be stored, so the hard link to it fails and is not created.
 #[test]
 fn a_further_name_of_a_file_that_failed_fails() {
     let output = tempfile::tempdir().unwrap();
@@ -537,7 +538,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
         sender.directory("t", 0o755).shared("t/a");
         assert_eq!(sender.links(&all), [Ok(expected), Ok(expected)]);
     }
-    // The two names become separate files.
+    // The hard link is replaced by a separate file with the same content.
     fs::remove_file(output.path().join("t/b")).unwrap();
     fs::write(output.path().join("t/b"), "t/a").unwrap();
     let mut sender = Sender::new(output.path(), replacing_options());
@@ -546,7 +547,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
     assert_eq!(inode(output.path().join("t/a")), inode(output.path().join("t/b")));
 }
 
-/// Directories get their time and mode before links arrive, and may be read-only.
+/// Directories get their time and mode before links arrive, and may be read-only by then.
 #[test]
 fn a_directory_keeps_its_time_and_its_mode() {
     let output = tempfile::tempdir().unwrap();
@@ -617,7 +618,7 @@ fn the_texts_of_links_count_as_content() {
     assert_eq!(codes(sender.links(&links)), [None, Some(FailureCode::DiskFull), None, Some(FailureCode::DiskFull)]);
 }
 
-/// A stream receives one file without other names.
+/// An output stream receives a single file, so it supports no links.
 #[test]
 fn a_stream_takes_no_links_and_says_so() {
     let mut assembler = Assembler::new(Target::stream(Vec::new(), None), Some(alice()), Arc::new(|_| {}));
@@ -630,7 +631,7 @@ fn a_stream_takes_no_links_and_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Property: no link made by a sender leads outside its tree.
+    /// Property: no link created for a sender leads outside its tree.
     #[test]
     fn no_link_leads_out_of_its_tree(
         links in proptest::collection::vec(
@@ -659,7 +660,7 @@ proptest! {
     }
 }
 
-/// File systems without links, with folded names, or full.
+/// Tests on file systems that lack links, fold names, or are full.
 #[cfg(target_os = "linux")]
 mod file_systems {
     use dfcp_powercut::{Disk, PowerCut, missing};
@@ -683,7 +684,7 @@ mod file_systems {
             [symbolic("t/A", "b"), hard("t/A", "t/b"), symbolic("t/l", "b"), symbolic("t/L", "a"), hard("t/B", "t/b")];
         let outcomes = codes(sender.links(&links));
         let exists = Some(FailureCode::Exists);
-        // The last one is the file itself.
+        // The last link's name exists and belongs to the linked file itself.
         assert_eq!(outcomes, [exists, exists, None, exists, None]);
         assert_eq!(fs::read(mount.path().join("t/a")).unwrap(), b"t/a");
         assert_eq!(fs::read_link(mount.path().join("t/l")).unwrap(), Path::new("b"));
@@ -712,7 +713,7 @@ mod file_systems {
         assert!(lost(false) > 0, "nothing can be lost here");
     }
 
-    /// Mounts a tmpfs with few inodes; `None` if mounting is impossible.
+    /// Mounts a tmpfs with `inodes` inodes. `None` if mounting is impossible.
     fn full(inodes: u32) -> Option<(tempfile::TempDir, Unmount)> {
         let directory = tempfile::tempdir().unwrap();
         let data = std::ffi::CString::new(format!("nr_inodes={inodes}")).unwrap();

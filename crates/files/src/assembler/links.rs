@@ -1,4 +1,4 @@
-//! Links, which arrive after all other entries.
+//! Symbolic and hard links of a session, which arrive after all other entries.
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Link, LinkKind, Progress, ToSender};
@@ -11,21 +11,21 @@ use crate::error::TransferError;
 use crate::scope::NO_REPLACING;
 use crate::store::{LinkDirectory, Unpublished};
 
-/// State of a session's links.
+/// State of the links of a session.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// Number of announced links still to arrive.
+    /// Number of announced links that have not arrived yet.
     left: u32,
-    /// Ordinal of the next link, once all streams have ended.
+    /// Ordinal of the next link; `None` until all streams have ended.
     next: Option<u32>,
-    /// Directory of the last link.
+    /// Directory of the most recent link.
     within: Option<LinkDirectory>,
 }
 
 impl Assembler {
     /// Handles the sender's announcement of the number of links.
     pub(super) fn announce_links(&mut self, count: u32) -> Result<(), TransferError> {
-        // HELLO reports in both cases that links are unsupported.
+        // HELLO tells the sender whether links are supported, so this frame violates the protocol if they are not.
         if self.links.left > 0 || !self.target.keeps_links() {
             return Err(ProtocolError::OutOfPlace { frame: "links" }.into());
         }
@@ -33,12 +33,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// Handles the end of all streams; announced links postpone the summary.
+    /// Called when all streams have ended. If links were announced, the summary is sent after them.
     pub(super) fn begin_links(&mut self, entries: u32) {
         self.links.next = Some(entries);
     }
 
-    /// Creates the next link at once: no stored file can follow, so none can be written through it.
+    /// Creates the next link immediately. No files are stored after links, so no file can be written through one.
     pub(super) fn link(&mut self, link: &Link) -> Result<(), TransferError> {
         let index = link.index;
         let next = self.links.next.filter(|_| self.links.left > 0);
@@ -57,12 +57,12 @@ impl Assembler {
         if self.links.left == 0 { self.close_account() } else { Ok(()) }
     }
 
-    /// True if links are still to arrive.
+    /// Returns true if announced links have not arrived yet.
     pub(super) fn awaits_links(&self) -> bool {
         self.links.left > 0
     }
 
-    /// Creates a link, or finds that it exists. `None` in a dry run.
+    /// Creates a link unless it exists. Returns `None` in a dry run if the link would be created.
     fn take_link(&mut self, link: &Link) -> Result<Option<(RelativeName, Confirmed)>, Failure> {
         let parse = |bytes: &[u8]| {
             RelativeName::parse(bytes)
@@ -80,7 +80,7 @@ impl Assembler {
             return Ok(is_there.then_some((name, Confirmed::Unchanged)));
         }
         if first.is_none() {
-            // The link's target takes disk space and counts as content.
+            // The text of a symbolic link's target takes disk space, so it counts as content.
             let mut reserved = self.allowance.reserve(link.target.len() as u64)?;
             let taken = self.allowance.take(&mut reserved, link.target.len() as u64);
             self.allowance.release(reserved);
@@ -94,7 +94,7 @@ impl Assembler {
         Ok(Some((name, confirmed)))
     }
 
-    /// Sets time and mode of the last link's directory, before its names are flushed.
+    /// Restores time and mode of the most recent link's directory, before its names are flushed.
     pub(super) fn leave_link_directory(&mut self) {
         self.links.within = None;
     }

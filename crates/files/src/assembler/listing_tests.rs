@@ -1,4 +1,4 @@
-//! Tests: senders that try forbidden deletions, and obstacles of honest ones.
+//! Tests with senders that attempt forbidden deletions, and with obstacles that honest senders meet.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn begin(store: &Arc<Store>) -> Assembler {
     Assembler::new(Arc::clone(store), Some(Owner::from_fingerprint(OWNER)), Arc::new(|_| {}))
 }
 
-/// Output directory with some files, and a session with or without permission to delete.
+/// Creates an output directory with some files, and a session with or without permission to delete.
 fn session(allow_delete: bool) -> (tempfile::TempDir, Assembler) {
     let output = tempfile::tempdir().unwrap();
     for name in ["d/a", "d/b", "d/c", "e/a", "top"] {
@@ -62,7 +62,7 @@ fn left(output: &Path) -> Vec<String> {
     files.map(|entry| entry.path().strip_prefix(output).unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// Processes frames and the end frame, and ends the account.
+/// Processes these frames and the end frame, and completes the entries.
 fn store_all(assembler: &mut Assembler, frames: &[ToReceiver]) {
     for frame in frames {
         assembler.handle(0, frame).unwrap();
@@ -78,13 +78,13 @@ fn sweep(assembler: &mut Assembler) {
     while assembler.sweep_some().unwrap() {}
 }
 
-/// Processes a listing, as the disk thread does.
+/// Processes a listing and the resulting deletions, as the disk thread does.
 fn list(assembler: &mut Assembler, frame: &ToReceiver) {
     assembler.handle(0, frame).unwrap();
     sweep(assembler);
 }
 
-/// Reported deletions, without the summary.
+/// Returns the reported deletions, without the summary.
 fn told(assembler: &mut Assembler) -> Vec<(String, Option<FailureCode>)> {
     let answers = assembler.take_answers().into_iter();
     let mut told: Vec<_> = answers
@@ -160,7 +160,7 @@ fn a_listing_has_its_place_behind_what_is_stored_and_nowhere_else() {
     assert!(assembler.handle(0, &delete(false, &[])).is_err(), "where nothing may be deleted");
 }
 
-/// An invalid pattern would protect nothing, contrary to the sender's belief.
+/// An invalid pattern would protect nothing, although the sender relies on it.
 #[test]
 fn an_announcement_that_changes_its_mind_or_has_no_patterns_is_refused() {
     for second in [delete(true, &[]), delete(false, &["[a"]), delete(false, &[""])] {
@@ -170,7 +170,8 @@ fn an_announcement_that_changes_its_mind_or_has_no_patterns_is_refused() {
     }
 }
 
-/// Regression test: a directory that could not be created ended the session at its listing. Now only that entry fails.
+/// Regression test: a directory that could not be created ended the whole session at its listing. Now only the
+/// directory's entry fails.
 #[test]
 fn a_directory_that_cannot_be_made_fails_alone_and_nothing_is_deleted() {
     let (output, mut assembler) = session(true);
@@ -178,7 +179,7 @@ fn a_directory_that_cannot_be_made_fails_alone_and_nothing_is_deleted() {
     store_all(&mut assembler, &frames);
     assert_eq!(assembler.totals(), (2, 1));
     assert!(output.path().join("new").is_dir());
-    // An honest sender then lists nothing.
+    // After the failure, a correct sender sends no listings.
     assembler.finish_listings().unwrap();
     assert!(assembler.skips_deletion());
     assert_eq!(left(output.path()), ["d/a", "d/b", "d/c", "e/a", "top"]);
@@ -195,7 +196,7 @@ fn a_directory_that_becomes_a_link_before_its_listing_is_not_emptied() {
     std::os::unix::fs::symlink(outside.path(), output.path().join("d")).unwrap();
     list(&mut assembler, &listing("d", &[], true));
     assert_eq!(told(&mut assembler), [("d".to_owned(), Some(FailureCode::FileSystem))]);
-    // A link inside is deleted, its target is not.
+    // A link in a listed directory is deleted; the link's target is not.
     std::os::unix::fs::symlink(outside.path(), output.path().join("e/link")).unwrap();
     list(&mut assembler, &listing("e", &["a"], true));
     assert_eq!(told(&mut assembler), deleted(&["e/link"]));
@@ -247,7 +248,7 @@ fn what_the_sender_leaves_out_stays_at_any_depth() {
     assert_eq!(skips, [stays("d/old/deep"), stays("d/old")]);
 }
 
-/// Regression test: only the top level spared files in progress of other sessions.
+/// Regression test: files in progress of other sessions were spared only directly in the listed directory.
 #[test]
 fn what_another_session_has_under_way_stays_at_any_depth() {
     let output = tempfile::tempdir().unwrap();
@@ -271,7 +272,7 @@ fn what_another_session_has_under_way_stays_at_any_depth() {
     assert_eq!(other.totals(), (4, 0));
 }
 
-/// Files of other programs are recognised by their locks only.
+/// A file in progress of another program is recognised only by its lock.
 #[test]
 fn what_another_program_has_locked_stays_and_what_nobody_has_goes() {
     let (output, mut assembler) = session(true);
@@ -292,7 +293,7 @@ fn what_another_program_has_locked_stays_and_what_nobody_has_goes() {
     assert_eq!(skips, [Skipped::UnderWay, Skipped::NotEmpty, Skipped::NotEmpty]);
 }
 
-/// A dry run reports the same deletions, but names only the sender's own files; others are counted.
+/// A dry run reports the same deletions, but names only files that the sender stored. Other files are counted.
 #[test]
 fn a_sender_that_only_asks_is_told_of_its_own_files() {
     for allow_update in [false, true] {
@@ -311,7 +312,7 @@ fn a_sender_that_only_asks_is_told_of_its_own_files() {
         let names: &[&str] = if allow_update { &["d/a", "d/c", "d/old", "d/old/x"] } else { &["d/a"] };
         assert_eq!(told(&mut assembler), deleted(names));
         assembler.finish_listings().unwrap();
-        // Files of other owners are counted whatever the patterns match.
+        // Files of other owners are counted whether or not a pattern matches them.
         let (told, unnamed) = if allow_update { (4, 0) } else { (1, 4) };
         assert_eq!(assembler.take_answers(), [ToSender::Swept { told, unnamed }]);
         assert_eq!(assembler.take_outcomes(), [], "nothing has happened");
@@ -356,7 +357,7 @@ fn deletions_are_told_some_at_a_time() {
     assert_eq!(left(output.path()), ["d/a", "d/b", "d/c", "e/a", "top"]);
 }
 
-/// A listing's names are held up to a limit; then the directory is swept up to the last name.
+/// The names of a listing are held up to a limit. The directory is then swept up to the last of these names.
 #[test]
 fn a_listing_of_any_length_is_held_in_pieces() {
     let (output, mut assembler) = session(true);
@@ -377,7 +378,7 @@ fn a_listing_of_any_length_is_held_in_pieces() {
     assert_eq!(left(output.path()), ["d/a", "d/b", "d/c", "d/m", "e/a", "top"]);
 }
 
-/// Modes that the sender set do not prevent its deletions.
+/// Directories that are read-only because of the sender's modes do not prevent the sender's deletions.
 #[cfg(unix)]
 #[test]
 fn directories_are_made_writable_and_keep_their_mode_and_time() {
@@ -401,7 +402,7 @@ fn directories_are_made_writable_and_keep_their_mode_and_time() {
     assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), filetime::FileTime::from_unix_time(1, 0));
 }
 
-/// A failed deletion is reported, and everything else continues.
+/// A failed deletion is reported, and the other deletions continue.
 #[cfg(unix)]
 #[test]
 fn what_cannot_be_deleted_is_told() {
@@ -440,7 +441,7 @@ fn mount_points_stay_and_are_named() {
             write(two.path(), "kept");
             write(two.path(), "deep/kept");
         }
-        // The last directory is on another file system, and the sender has it as an ordinary one.
+        // The last two directories lie on the other file system. The sender has them as ordinary directories.
         let frames = ["d", "e", "e/in", "e/in/deep"].into_iter().enumerate();
         let frames = frames.map(|(index, name)| directory(index as u32, name));
         store_all(&mut assembler, &std::iter::once(delete(false, &[])).chain(frames).collect::<Vec<_>>());
@@ -460,7 +461,7 @@ fn mount_points_stay_and_are_named() {
     }
 }
 
-/// The same by device numbers, on kernels without `openat2`.
+/// On kernels without `openat2`, mount points are detected by device numbers.
 #[cfg(target_os = "linux")]
 #[test]
 fn mount_points_are_known_without_openat2() {
@@ -478,7 +479,8 @@ fn mount_points_are_known_without_openat2() {
     }
 }
 
-/// HELLO denied deletion: without a key nothing here is the sender's own, so names of others' files would leak.
+/// HELLO has told this sender that deletion is unavailable. Without a key, no file here is the sender's own, so a dry
+/// run would reveal names of other senders' files.
 #[test]
 fn a_sender_without_a_key_neither_deletes_nor_asks_what_would_be() {
     let output = tempfile::tempdir().unwrap();
@@ -491,7 +493,8 @@ fn a_sender_without_a_key_neither_deletes_nor_asks_what_would_be() {
     }
 }
 
-/// Regression test: protective patterns revealed names of surrounding directories, and smaller counts revealed the matching pattern.
+/// Regression test: exclude patterns revealed names of surrounding directories, and a smaller count revealed that a
+/// pattern matched.
 #[test]
 fn a_sender_that_only_asks_finds_out_no_names_by_patterns() {
     let ask = |patterns: &[&str]| {
@@ -519,7 +522,8 @@ fn a_sender_that_only_asks_finds_out_no_names_by_patterns() {
     assert_eq!(ask(&["*"]), Some((Vec::new(), 4)));
 }
 
-/// Regression test: long patterns against non-matching names kept the disk thread busy after the session had ended.
+/// Regression test: long patterns compared with non-matching names kept the disk thread busy after the session had
+/// ended.
 #[test]
 fn nothing_is_swept_once_the_session_is_over() {
     for patterns in [&[][..], &["*"]] {
@@ -533,7 +537,7 @@ fn nothing_is_swept_once_the_session_is_over() {
     }
 }
 
-/// Regression test: an aborted deletion left directories writable.
+/// Regression test: a deletion that broke off left directories writable.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_session_that_breaks_while_it_deletes_gives_directories_their_modes_back() {

@@ -1,4 +1,4 @@
-//! Deletion of files that the sender does not have, after everything is stored.
+//! Deletion of files that the sender does not have, after all files have been stored.
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Delete, Entry, Listing, ToSender};
@@ -15,16 +15,16 @@ use crate::owner::Owner;
 use crate::store::{Fate, Over, Sweep, SweepRules, Swept};
 use crate::{EntryKind, EntryOutcome, Skipped};
 
-/// Deletion state of a session with listings.
+/// Deletion state of a session in which the sender lists its directories.
 #[derive(Debug)]
 pub(super) struct Deletions {
     pub(super) asks_only: bool,
     exclude: Exclude,
-    /// Directories that were sent; only these may be listed.
+    /// Directories sent in this session; only these may be listed.
     directories: KnownDirectories,
-    /// Directory whose listing is in progress.
+    /// Directory whose listing is being received.
     listed: Option<Listed>,
-    /// Number of names reported.
+    /// Number of names reported to the sender.
     told: u32,
     unnamed: u32,
 }
@@ -32,29 +32,31 @@ pub(super) struct Deletions {
 #[derive(Debug)]
 struct Listed {
     name: RelativeName,
-    /// Last name so far; further ones must be greater.
+    /// Last name received so far; further names must be greater.
     last: Option<Vec<u8>>,
-    /// Sweep of the directory; `None` if nothing is deleted in it.
+    /// Deletion in the directory; `None` if nothing in it is deleted.
     sweep: Option<Sweep>,
 }
 
 impl Deletions {
-    /// Records a sent directory.
+    /// Records that the sender has sent this directory.
     pub(super) fn add(&mut self, name: &RelativeName) {
         self.directories.add(&[name.as_bytes()]);
     }
 
-    /// Sweep rules. `owner` limits the files named in a dry run; `None` permits all.
+    /// Returns the rules for deletion. In a dry run, only files that `owner` stored are named; `None` permits naming
+    /// all files.
     fn rules<'a>(&'a self, owner: Option<&'a Owner>, over: &'a Over) -> SweepRules<'a> {
         SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner, over }
     }
 }
 
 impl Assembler {
-    /// Handles the sender's announcement of listings.
+    /// Handles the sender's request for deletion.
     pub(super) fn delete(&mut self, delete: &Delete) -> Result<(), TransferError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "delete" };
-        // HELLO reports in both cases that deletion is unavailable. Without a key, every file here belongs to another owner.
+        // HELLO has told the sender that deletion is unavailable, also for senders without a key. Such senders own no
+        // files here.
         if !self.deletes() || self.owner.is_none() {
             return Err(out_of_place.into());
         }
@@ -77,7 +79,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Handles a directory in a dry run.
+    /// Handles a directory frame in a dry run: nothing is created.
     pub(super) fn directory_asked(
         &mut self,
         entry: &Entry,
@@ -90,7 +92,7 @@ impl Assembler {
                 if let Some(deletions) = &mut self.deletions {
                     deletions.add(&name);
                 }
-                // The directory counts as answered, although nothing happened.
+                // The directory counts as stored, although nothing was created.
                 self.stored += 1;
                 self.answers.push(ToSender::Verdict { index, outcome: Ok(Confirmed::Unchanged) });
             }
@@ -100,8 +102,8 @@ impl Assembler {
         Ok(Current::Nothing)
     }
 
-    /// Processes part of a directory's listing. Everything has been stored by now: after any failure nothing is deleted, since the failed
-    /// file may be the renamed original.
+    /// Processes part of a directory's listing. All files have been stored by now. After any failure nothing is
+    /// deleted: the failed file may be the new name of a file that would be deleted.
     pub(super) fn listing(&mut self, listing: &Listing) -> Result<(), TransferError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "listing" };
         let is_allowed = self.is_finished && self.failed == 0;
@@ -128,7 +130,7 @@ impl Assembler {
         if let (Some(sweep), Ok(store)) = (&mut listed.sweep, self.target.store())
             && let Err(swept) = sweep.list(store, &listing.names, listing.is_last)
         {
-            // Nothing more is deleted in this directory.
+            // The failure ends the deletion in this directory.
             listed.sweep = None;
             self.swept(swept);
         }
@@ -139,10 +141,10 @@ impl Assembler {
         Ok(())
     }
 
-    /// Deletes a limited number of files. True if more remain, to be deleted before other work.
+    /// Deletes a limited number of entries. Returns true if more must be deleted before the next frame is processed.
     ///
     /// # Errors
-    /// Fails, and so ends the session, if the remaining names cannot be flushed.
+    /// Fails if the session has ended or the remaining names cannot be flushed.
     pub(crate) fn sweep_some(&mut self) -> Result<bool, TransferError> {
         let Some(mut listed) = self.deletions.as_mut().and_then(|deletions| deletions.listed.take()) else {
             return Ok(false);
@@ -157,7 +159,6 @@ impl Assembler {
                 self.swept(swept);
             }
             if self.readings.over().is_set() {
-                // The session is over: skip the rest.
                 self.end_sweep(&sweep)?;
                 return Err(TransferError::PeerClosed);
             }
@@ -200,15 +201,15 @@ impl Assembler {
         Ok(())
     }
 
-    /// True if deletion was skipped because of a failure.
+    /// Returns true if deletion was requested but skipped because an entry failed.
     pub(crate) fn skips_deletion(&self) -> bool {
         self.failed > 0 && self.deletions.is_some()
     }
 
-    /// Handles the end of the first stream, after the listings if there were any.
+    /// Called when the first stream has ended, after any listings.
     ///
     /// # Errors
-    /// Fails if the stream ended within a listing, or deletions cannot be flushed.
+    /// Fails if the stream ended within a listing, or if deletions cannot be flushed.
     pub(super) fn finish_listings(&mut self) -> Result<(), TransferError> {
         let Some(deletions) = &self.deletions else { return Ok(()) };
         if deletions.listed.is_some() {
@@ -233,7 +234,7 @@ impl Assembler {
         deletions.told = deletions.told.saturating_add(1);
         let asks_only = deletions.asks_only;
         let shown = printable_bytes(&name);
-        // Longest possible name of a frame, which no entry can have.
+        // A frame can hold a name of this length. No entry's name is longer, so nothing real is cut off.
         name.truncate(CONTROL_BYTES_MAX - 1);
         self.answers.push(ToSender::Deleted { failure: failure.as_ref().map(|failure| failure.code), name });
         if let Some(what) = failure.as_ref().and_then(|failure| staying(failure.code)) {
@@ -246,7 +247,7 @@ impl Assembler {
     }
 }
 
-/// Reason to keep a file on purpose, if the code is one.
+/// Returns the reason for keeping a file on purpose, or `None` if the code is an ordinary failure.
 pub(crate) fn staying(code: FailureCode) -> Option<Skipped> {
     match code {
         FailureCode::Mounted => Some(Skipped::Mounted),

@@ -1,4 +1,4 @@
-//! Receiver's answers about files that it has.
+//! Receiver's answers to questions about files that it already has.
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Confirmed, Hello, ToSender};
@@ -12,7 +12,8 @@ use crate::limits::BASIS_BYTES_MIN;
 use crate::store::{Existing, Offered, Unpublished};
 
 impl Assembler {
-    /// Starts or queues chunking of the older version. False if it is too short or unreadable; the file is then sent as a whole.
+    /// Starts or queues chunking of the older version. Returns false if that version is too short or unreadable; the
+    /// file is then sent as a whole.
     fn begin_basis(&mut self, offer: &Offer, older: &Existing) -> bool {
         offer.takes_basis
             && !offer.asks_only
@@ -20,12 +21,12 @@ impl Assembler {
             && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
-    /// True if this sender's deletions are permitted.
+    /// Returns true if this sender may delete files.
     pub(super) fn deletes(&self) -> bool {
         self.target.deletes() && !self.scope.is_limited()
     }
 
-    /// Sends the first answers: abilities, and the sender's partial files.
+    /// Sends the first answers: the receiver's abilities, and the sender's partial files that can be resumed.
     pub(crate) fn greet(&mut self) {
         let Some(owner) = &self.owner else {
             let keeps_links = self.target.keeps_links();
@@ -49,13 +50,12 @@ impl Assembler {
         self.answers.extend(partials.into_iter().map(ToSender::Partial));
     }
 
-    /// Answers whether an offered file is wanted.
+    /// Answers an offer: the receiver wants the file, already has it, or refuses it.
     pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
         let Offer { entry, hash, asks_only, .. } = offer;
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
         self.check_place(entry)?;
         if self.readings.over().is_set() {
-            // The session is over, so no answer is needed.
             return Ok(());
         }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;

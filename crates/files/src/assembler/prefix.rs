@@ -1,8 +1,8 @@
-//! Comparison of a file's beginning at the receiver with the sender's content.
+//! Verification of a resumed file's beginning: the content at the receiver is compared with the sender's content.
 //!
-//! Three hashes of the beginning are compared: the sender's current one, the receiver's from its arrival (the journal), and a new one from
-//! the disk by a separate thread. A part whose hashes disagree is requested again. This comparison is only an optimisation: the file's own
-//! hash over all content decides.
+//! For each part of the beginning, three hashes are compared: the sender's current hash, the receiver's hash from the
+//! time of arrival (kept in the journal), and a new hash read from the disk by a separate thread. A part whose hashes
+//! disagree is requested again. The comparison only avoids useless work: the final hash over the whole file decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,47 +18,47 @@ use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 use crate::hash_tree::{ChainingValue, Part};
 use crate::store::{Resumed, Staged};
 
-/// Parts per answer, limited by the frame size.
+/// Maximum number of parts in one answer; limited by the frame size.
 const ANSWER_PARTS_MAX: usize = (CONTROL_BYTES_MAX - 12) / 8;
 
-/// Parts after which the reading thread reports.
+/// Number of parts after which the reading thread reports its progress.
 const PARTS_PER_POKE: usize = 64;
 
-/// Result of a worker thread, ready for the session.
+/// Result of a worker thread, to be processed by the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
-    /// Hashes of the beginning of the file on this stream.
+    /// New hashes of the beginning of the file on this stream.
     Beginning(usize),
-    /// Chunks of the older version for this ordinal.
+    /// Chunks of the older version of the entry with this ordinal.
     Basis(u32),
 }
 
-/// Callback of worker threads, from any thread.
+/// Callback by which worker threads report a result; callable from any thread.
 pub(crate) type Poke = Arc<dyn Fn(Ready) + Send + Sync>;
 
-/// Comparison of one beginning.
+/// Verification of the beginning of one file.
 #[derive(Debug)]
 pub(super) struct Prefix {
     parts: Vec<Part>,
-    /// Journalled chaining values of the largest parts, by number.
+    /// Chaining values of the largest parts from the journal, by number.
     written_down: Vec<Option<ChainingValue>>,
     span_bytes: u64,
     theirs: Vec<ChainingValue>,
     disk: Arc<Disk>,
-    /// Number of parts compared.
+    /// Number of parts compared so far.
     compared: usize,
-    /// Number of compared parts reported to the sender.
+    /// Number of compared parts that were reported to the sender.
     told: usize,
-    /// Differing parts to report.
+    /// Start offsets of differing parts that are not reported yet.
     differ: Vec<u64>,
-    /// Parts requested and not received yet.
+    /// Parts requested again that have not arrived, by start offset.
     awaited: BTreeMap<u64, Part>,
-    /// Parts requested so far.
+    /// Start offsets of all parts requested again so far.
     asked: BTreeSet<u64>,
     again: Option<Again>,
 }
 
-/// Part that is being sent again.
+/// Part that is being received again.
 #[derive(Debug)]
 struct Again {
     part: Part,
@@ -66,7 +66,7 @@ struct Again {
     hasher: Box<blake3::Hasher>,
 }
 
-/// Chaining values read from the disk by a thread.
+/// Chaining values that a thread reads from the disk.
 #[derive(Debug, Default)]
 struct Disk {
     read: Mutex<Values>,
@@ -84,7 +84,7 @@ impl Disk {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hashes the parts of `file` in order.
+    /// Hashes the parts of `file` in order, and calls `poke` from time to time.
     fn read(&self, mut file: File, parts: &[Part], poke: impl Fn()) {
         let mut buffer = vec![0; DATA_BYTES_MAX];
         for (number, part) in parts.iter().enumerate() {
@@ -123,7 +123,7 @@ fn hash(file: &mut impl Read, part: Part, buffer: &mut [u8]) -> io::Result<Chain
 }
 
 impl Prefix {
-    /// Starts reading the partial file.
+    /// Starts the thread that reads the partial file.
     ///
     /// # Errors
     /// Fails if no thread can be started.
@@ -153,10 +153,10 @@ impl Prefix {
         })
     }
 
-    /// Takes the sender's next chaining values.
+    /// Takes the sender's next chaining values, in the order of the parts.
     ///
     /// # Errors
-    /// Fails if they exceed the number of parts.
+    /// Fails if there are more values than parts.
     pub(super) fn take(&mut self, values: &[ChainingValue]) -> Result<(), ProtocolError> {
         if self.theirs.len() + values.len() > self.parts.len() {
             return Err(ProtocolError::OutOfPlace { frame: "tree" });
@@ -164,7 +164,8 @@ impl Prefix {
         for value in values {
             let part = self.parts[self.theirs.len()];
             self.theirs.push(*value);
-            // A journalled value detects the sender's change before the disk has been read that far.
+            // With the value from the journal, a change at the sender is detected before the thread has read that part
+            // from the disk.
             let number = usize::try_from(part.start / self.span_bytes).unwrap_or(usize::MAX);
             let known = self.written_down.get(number).copied().flatten().filter(|_| part.bytes() == self.span_bytes);
             if known.is_some_and(|known| known != *value) {
@@ -181,10 +182,10 @@ impl Prefix {
         }
     }
 
-    /// Compares the values known so far, and adds equal parts to the hash of the file.
+    /// Compares the values known so far. Parts that agree are added to the hash of the file.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// Fails if the reading thread could not read the file.
     pub(super) fn advance(&mut self, staged: &mut Staged) -> Result<(), Failure> {
         let disk = Arc::clone(&self.disk);
         let read = disk.lock();
@@ -195,7 +196,7 @@ impl Prefix {
         while self.compared < all {
             let (part, value) = (self.parts[self.compared], read.values[self.compared]);
             if self.asked.contains(&part.start) {
-                // The file may have been overwritten during the read.
+                // The part was requested again; the thread may have read it while it was being overwritten.
             } else if value == self.theirs[self.compared] {
                 staged.insert(part, value);
             } else {
@@ -206,7 +207,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// Pending answers to the sender.
+    /// Returns the answers that are due to the sender.
     pub(super) fn answers(&mut self, index: u32) -> Vec<ToSender> {
         let is_all = self.compared == self.parts.len();
         if self.differ.is_empty() && (!is_all || self.told == self.compared) {
@@ -225,10 +226,10 @@ impl Prefix {
         answers
     }
 
-    /// Announces that the part from `start` follows.
+    /// Handles the sender's announcement that the part at `start` follows.
     ///
     /// # Errors
-    /// Fails if the part was not requested, or another one is incomplete.
+    /// Fails if the part was not requested, or if another part is incomplete.
     pub(super) fn again(&mut self, start: u64) -> Result<(), ProtocolError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "again" };
         if self.again.is_some() {
@@ -239,10 +240,10 @@ impl Prefix {
         Ok(())
     }
 
-    /// Writes data of a repeated part. False if none is in progress.
+    /// Writes data of a part that is sent again. Returns false if no such part is in progress.
     ///
     /// # Errors
-    /// Inner error: the data cannot be written. Outer error: the data exceed the part.
+    /// Inner error: the data cannot be written. Outer error: the data exceeds the part.
     pub(super) fn write(&mut self, data: &[u8], staged: &mut Staged) -> Result<Result<bool, Failure>, ProtocolError> {
         let Some(again) = &mut self.again else { return Ok(Ok(false)) };
         if data.len() as u64 > again.part.end - again.position {
@@ -260,12 +261,12 @@ impl Prefix {
         Ok(Ok(true))
     }
 
-    /// Length of the beginning, bytes.
+    /// Returns the length of the verified beginning, bytes.
     pub(super) fn len(&self) -> u64 {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    /// True if all parts are compared and the differing ones have arrived.
+    /// Returns true if all parts have been compared and every part requested again has arrived.
     pub(super) fn is_settled(&self) -> bool {
         self.compared == self.parts.len() && self.awaited.is_empty() && self.again.is_none()
     }

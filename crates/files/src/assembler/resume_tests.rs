@@ -1,4 +1,4 @@
-//! Tests: resumed files, senders that lie about them, and offered files.
+//! Tests of resumed and offered files, and of senders that send false information about them.
 
 #[cfg(target_os = "linux")]
 mod full_disk;
@@ -18,7 +18,7 @@ use crate::hash_tree::{LEAF_BYTES, Part, Shape};
 use crate::store::{Store, StoreOptions};
 
 const LEN: usize = 5_000_000;
-/// Content left by an earlier session, bytes.
+/// Length of the content left by an earlier session, bytes.
 const LEFT: usize = 3_000_000;
 
 fn content(seed: u8) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn shape() -> Shape {
     Shape::of(LEN as u64).unwrap()
 }
 
-/// Session of one sender.
+/// Session driven by the test.
 pub(super) struct Session {
     pub(super) assembler: Assembler,
     pokes: Receiver<Ready>,
@@ -59,7 +59,7 @@ impl Session {
         Self::of(Arc::new(Store::open(output, options).unwrap()), owner)
     }
 
-    /// Opens one of several sessions of a receiver.
+    /// Opens a session on `store`, which several sessions may share.
     pub(super) fn of(store: Arc<Store>, owner: &Owner) -> Self {
         let (poke, pokes) = channel();
         let poke = Mutex::new(poke);
@@ -79,20 +79,21 @@ impl Session {
         self.assembler.take_answers()
     }
 
-    /// Waits for a worker thread's result and processes it.
+    /// Waits for the result of a worker thread and processes it.
     pub(super) fn await_ready(&mut self) {
         let ready = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
         self.assembler.ready(ready).unwrap();
     }
 
-    /// Sends a part of the content as data.
+    /// Sends `content` in data frames.
     pub(super) fn data(&mut self, content: &[u8]) {
         for piece in content.chunks(200_000) {
             assert_eq!(self.say(&ToReceiver::Data(piece.to_vec())).unwrap(), []);
         }
     }
 
-    /// Sends the hashes of the beginning; returns the requested parts.
+    /// Sends the chaining values of the first `offset` bytes. Returns the start offsets of the parts that the receiver
+    /// requests again.
     fn compare(&mut self, content: &[u8], offset: u64) -> Vec<u64> {
         let parts: Vec<_> = shape().parts(0, offset).collect();
         let values = parts.iter().map(|part| value(content, *part)).collect::<Vec<_>>();
@@ -113,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Ends the file and returns its outcome.
+    /// Sends the end frame of the file and returns the file's outcome.
     pub(super) fn end(&mut self, content: &[u8]) -> Result<Confirmed, Failure> {
         let hash = *blake3::hash(content).as_bytes();
         self.assembler.handle(0, &ToReceiver::FileEnd { len: content.len() as u64, hash }).unwrap();
@@ -132,7 +133,7 @@ pub(super) fn keeping() -> StoreOptions {
     StoreOptions { keep_unfinished: true, ..StoreOptions::default() }
 }
 
-/// Output directory with an interrupted session of `alice`.
+/// Returns an output directory after an interrupted session of `alice`.
 fn cut_off() -> tempfile::TempDir {
     let output = tempfile::tempdir().unwrap();
     let mut session = Session::open(output.path(), &alice(), keeping());
@@ -143,7 +144,7 @@ fn cut_off() -> tempfile::TempDir {
     output
 }
 
-/// Offset at which the session can resume, bytes.
+/// Returns the offset at which the session can resume, bytes.
 fn offset(session: &mut Session) -> u64 {
     let greeting = session.greeted();
     let [ToSender::Hello(Hello { partials: 1, .. }), ToSender::Partial(Partial { offset, .. })] = &greeting[..] else {
@@ -153,7 +154,7 @@ fn offset(session: &mut Session) -> u64 {
     *offset
 }
 
-/// New session that has sent the rest of the content.
+/// Returns a new session that has sent the rest of the content.
 fn resumed(output: &Path) -> (Session, u64) {
     let mut session = Session::open(output, &alice(), keeping());
     let offset = offset(&mut session);
@@ -203,7 +204,7 @@ fn what_has_changed_at_either_side_comes_again_and_nothing_else() {
     }
 }
 
-/// The file has equal length and time, but no content in common.
+/// The file has the same length and time as the partial file, but no content in common with it.
 #[test]
 fn a_file_that_is_another_one_comes_again_as_a_whole() {
     let output = cut_off();
@@ -214,7 +215,7 @@ fn a_file_that_is_another_one_comes_again_as_a_whole() {
     let asked = session.compare(&content(2), offset);
     let parts: Vec<_> = shape().parts(0, offset).collect();
     assert_eq!(asked, parts.iter().map(|part| part.start).collect::<Vec<_>>());
-    // The order of parts does not matter.
+    // Requested parts may arrive in any order.
     for part in parts.iter().rev() {
         session.say(&ToReceiver::Again { start: part.start }).unwrap();
         session.data(&content(2)[part.start as usize..part.end as usize]);
@@ -225,14 +226,14 @@ fn a_file_that_is_another_one_comes_again_as_a_whole() {
 
 #[test]
 fn a_sender_that_lies_about_its_hashes_gets_no_other_file_stored() {
-    // Lie: the beginning is reported as equal, and the final hash is another file's.
+    // Lie: the hashes of the beginning are correct, and the final hash is that of another file.
     let output = cut_off();
     let (mut session, offset) = resumed(output.path());
     assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
     assert_eq!(session.end(&content(2)).unwrap_err().code, FailureCode::Mismatch);
     assert!(!output.path().join("f").exists());
     assert_eq!(Session::open(output.path(), &alice(), keeping()).greeted().len(), 1, "nothing of it is kept");
-    // Lie: a part is reported as changed, and other data follows.
+    // Lie: a part is reported as changed, and other data follows for it.
     let output = cut_off();
     let (mut session, offset) = resumed(output.path());
     let mut lie = content(1);
@@ -285,7 +286,7 @@ fn a_sender_that_says_what_has_no_place_ends_its_session() {
         drop(session);
         assert!(!output.path().join("f").exists());
     }
-    // A file sent from the start is not compared.
+    // A file sent from its start has no beginning to compare.
     for frame in [ToReceiver::Tree(vec![[0; 32]]), ToReceiver::Again { start: 0 }] {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), keeping());
@@ -302,7 +303,7 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     let answers = session.say(&ToReceiver::Resume { offset: offset + LEAF_BYTES, entry: entry() }).unwrap();
     let [ToSender::Verdict { index: 0, outcome: Err(failure) }] = &answers[..] else { panic!("{answers:?}") };
     assert!(failure.sentence.contains("send it again"), "{failure}");
-    // Frames of the failed file are ignored until the sender knows of the failure.
+    // Further frames of the failed file are ignored until the sender has learnt of the failure.
     for frame in [
         ToReceiver::Data(vec![0; 100]),
         ToReceiver::Tree(vec![[0; 32]]),
@@ -314,7 +315,7 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     }
 }
 
-/// The file was stored in another way after this receiver had offered its partial.
+/// The file was stored in another way after this receiver had offered its partial file.
 #[test]
 fn a_file_that_is_there_by_now_is_refused_alone() {
     let output = cut_off();
@@ -330,11 +331,11 @@ fn a_file_that_is_there_by_now_is_refused_alone() {
     }
 }
 
-/// Partial files count too: otherwise a sender could fill the disk with beginnings.
+/// Partial files count towards the limit: otherwise a sender could fill the disk with beginnings of files.
 #[test]
 fn what_is_left_counts_against_what_a_session_may_store() {
     let limited = |bytes: usize| StoreOptions { session_bytes_max: Some(bytes as u64), ..keeping() };
-    // The rest of the file fits, a second file does not.
+    // Within the limit, the rest of the file fits, but a second file does not.
     let output = cut_off();
     let mut session = Session::open(output.path(), &alice(), limited(LEN));
     let offset = offset(&mut session);
@@ -349,7 +350,7 @@ fn what_is_left_counts_against_what_a_session_may_store() {
     session.data(&content(1)[offset as usize..]);
     assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
     assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
-    // A restarted file returns its reserved bytes.
+    // A file that is restarted returns its reserved bytes.
     let output = cut_off();
     let mut session = Session::open(output.path(), &alice(), limited(LEN));
     session.greeted();
@@ -368,7 +369,7 @@ mod offers {
         assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
     }
 
-    /// Answer in a session of `owner` to an offer.
+    /// Returns the answer to an offer in a session of `owner`.
     fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
         let mut session = Session::open(output, owner, options);
         let mut answers =
@@ -425,7 +426,7 @@ mod offers {
                 assert_eq!(answer(keeping(), entry, hash), WANTED, "its content may be the same");
                 continue;
             }
-            // A file that must not be replaced is refused before its content is sent.
+            // If the file must not be replaced, the offer is refused, so its content is not sent.
             let refused = answer(keeping(), entry, hash);
             assert!(
                 matches!(&refused, ToSender::Verdict { outcome: Err(failure), .. } if failure.code == FailureCode::Exists),
@@ -445,7 +446,7 @@ mod offers {
         assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
         session.say(&ToReceiver::End { entries: 1, streams: 0 }).unwrap();
         session.assembler.finish().unwrap();
-        // A second file of this ordinal is refused after the verdict.
+        // A second offer of the same ordinal violates the protocol.
         let mut session = Session::open(output.path(), &alice(), keeping());
         session.say(&offer).unwrap();
         assert!(matches!(session.say(&offer), Err(TransferError::Protocol(_))));
@@ -469,7 +470,7 @@ mod offers {
     }
 }
 
-/// Files sent as deltas.
+/// Tests of files sent as deltas.
 mod deltas {
     use std::collections::BTreeSet;
 
@@ -483,7 +484,7 @@ mod deltas {
         StoreOptions { replace: true.into(), ..keeping() }
     }
 
-    /// Output directory in which `alice` has stored the file.
+    /// Returns an output directory in which `alice` has stored the file.
     fn stored() -> tempfile::TempDir {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), replacing());
@@ -497,7 +498,8 @@ mod deltas {
         ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: Entry { mtime_s: 9, ..entry() } }
     }
 
-    /// Chunks of the older version that a session of `owner` reports before it requests the new one.
+    /// Offers a new version in a session of `owner`. Returns the chunks of the older version that the receiver reports
+    /// before requesting the file.
     fn offered(output: &Path, owner: &Owner) -> (Session, Vec<Basis>) {
         let mut session = Session::open(output, owner, replacing());
         let mut answers = session.say(&offer()).unwrap();
@@ -542,7 +544,7 @@ mod deltas {
         assert!(fs::read(output.path().join("f")).unwrap() == new);
     }
 
-    /// Any number of simultaneous offers: for each, only changes are requested.
+    /// Any number of offers may be pending: only changes are requested for each of them.
     #[test]
     fn more_older_versions_than_are_open_at_a_time_wait_for_each_other() {
         let output = tempfile::tempdir().unwrap();
@@ -584,7 +586,7 @@ mod deltas {
         assert_eq!((based.len(), wanted.len()), (count as usize, count as usize));
     }
 
-    /// Chunk names reveal as much as the content.
+    /// Chunk hashes reveal as much as the content.
     #[test]
     fn only_the_sender_of_a_file_learns_of_what_it_consists() {
         let output = stored();
@@ -595,7 +597,7 @@ mod deltas {
 
     #[test]
     fn a_sender_that_copies_what_is_not_there_gets_nothing_stored() {
-        // Without a basis there is nothing to copy.
+        // Without a reported older version there is nothing to copy.
         let output = stored();
         let mut session = Session::open(output.path(), &alice(), replacing());
         session.say(&ToReceiver::File(entry())).unwrap();
@@ -603,13 +605,13 @@ mod deltas {
         let (_, bases) = offered(output.path(), &alice());
         let end = u64::from(bases[0].chunks[0].len);
         for (start, len) in [
-            // Longer than the other files of the session should wait for.
+            // A single copy of this length would delay the other files of the session too long.
             (0, COPY_BYTES_MAX + 1),
             (LEN as u64, 1),
             (LEN as u64 - 1, 2),
             (u64::MAX, 1),
             (1 << 62, COPY_BYTES_MAX),
-            // Part of a chunk: its hash would reveal unknown content byte by byte.
+            // These ranges are not whole chunks: hashes of smaller ranges would reveal unknown content byte by byte.
             (0, 1),
             (0, end as u32 - 1),
             (1, end as u32 - 1),
@@ -620,7 +622,7 @@ mod deltas {
             let copied = session.say(&ToReceiver::Copy { start, len });
             assert!(matches!(copied, Err(TransferError::Protocol(_))), "{start}: {copied:?}");
         }
-        // Copy from another file than the offered one.
+        // This file was not offered, so it cannot be copied from the offered file.
         let (mut session, _) = offered(output.path(), &alice());
         session.say(&ToReceiver::File(Entry { name: b"mine".to_vec(), ..entry() })).unwrap();
         let copied = session.say(&ToReceiver::Copy { start: 0, len: end as u32 });
@@ -637,11 +639,11 @@ mod deltas {
         fs::OpenOptions::new().write(true).open(output.path().join("f")).unwrap().set_len(10).unwrap();
         let answers = session.say(&ToReceiver::Copy { start: 0, len: bases[0].chunks[0].len }).unwrap();
         assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
-        // Frames in flight are dropped.
+        // Frames that were already on their way are dropped.
         assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
     }
 
-    /// Each offer costs a thread that reads a file, whatever its outcome.
+    /// Each offer costs a thread that reads a file, whatever comes of it.
     #[test]
     fn no_more_older_versions_are_read_than_may_be_and_none_for_longer_than_it_is_waited_for() {
         let output = tempfile::tempdir().unwrap();
@@ -675,7 +677,7 @@ mod deltas {
         }
     }
 
-    /// Copies count like data: otherwise a few frames could fill the disk.
+    /// Copied content counts like received content: otherwise a few frames could fill the disk.
     #[test]
     fn what_is_copied_counts_against_what_a_session_may_store() {
         let output = stored();
@@ -703,7 +705,7 @@ mod deltas {
     }
 }
 
-/// Offers that cost the sender a few bytes, and the receiver the reading of a file.
+/// Offers that cost the sender a few bytes, and make the receiver read a file.
 mod readings {
     use super::*;
     use crate::store::READ_BYTES;
@@ -726,7 +728,7 @@ mod readings {
                 Session::open(output.path(), &alice(), StoreOptions { replace: replace.into(), ..keeping() });
             READ_BYTES.set(0);
             for index in 0..100 {
-                // A replaceable file gets the time of an offer that has its hash.
+                // With `replace`, a file whose hash is equal gets the time of the offer.
                 let entry = Entry { index, mtime_s: index.into(), ..entry() };
                 let hash = hash(1 + (index % 3) as u8 / 2);
                 session.say(&ToReceiver::Offer { hash, asks_only, takes_basis: false, entry }).unwrap();
@@ -736,7 +738,7 @@ mod readings {
         }
     }
 
-    /// Repeated chunking of one file.
+    /// One file is offered repeatedly, so the receiver could have to chunk it repeatedly.
     #[test]
     fn an_older_version_is_not_cut_again_for_each_offer_that_takes_a_basis() {
         let output = stored();
@@ -757,7 +759,7 @@ mod readings {
         assert!(cut <= 4, "20 offers: cut {cut} times");
     }
 
-    /// Streams of a session take the file over from each other.
+    /// Streams of one session take the file over from each other.
     #[test]
     fn a_beginning_is_not_verified_again_each_time_that_a_stream_goes_on_with_it() {
         let output = cut_off();

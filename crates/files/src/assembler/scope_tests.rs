@@ -1,4 +1,4 @@
-//! Tests: a sender with the limited rights of a resumed pairing tries everything else.
+//! Tests with a paired sender that may only resume its transfer and tries everything else.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn entry(name: &str, bytes: u64) -> Entry {
     }
 }
 
-/// Session of the pair, which has begun `film` and a file in `photos`.
+/// Returns a session of the paired sender, which has started `film` and a file in `photos`.
 fn pair(output: &Path, options: StoreOptions) -> Session {
     let names = [&b"film"[..], b"photos"].map(Hashed::of).into();
     let mut session = Session::open(output, &alice(), options);
@@ -35,7 +35,7 @@ fn all() -> StoreOptions {
     StoreOptions { replace: true.into(), allow_delete: true.into(), allow_update: true, ..keeping() }
 }
 
-/// Failure in answer to a refused frame.
+/// Returns the failure by which the receiver answers a frame.
 #[track_caller]
 fn refused(session: &mut Session, frame: &ToReceiver) -> Failure {
     let answers = session.say(frame).unwrap();
@@ -79,7 +79,7 @@ fn what_was_begun_is_stored_and_not_replaced() {
     assert_eq!(fs::read(output.path().join("film")).unwrap(), b"new");
 }
 
-/// Outcome of a session's only link.
+/// Returns the outcome of the only link of a session.
 fn link(output: &Path, name: &str, target: &str) -> Result<Confirmed, Failure> {
     let mut session = pair(output, all());
     session.say(&ToReceiver::Links { count: 1 }).unwrap();
@@ -120,7 +120,7 @@ fn links_are_made_where_files_may_be_and_replace_nothing() {
 #[test]
 fn nothing_is_deleted_and_it_is_told_of_its_own_transfer_alone() {
     let output = tempfile::tempdir().unwrap();
-    // Two codes began these files.
+    // Each of the two files was started with another code.
     for name in ["film", "other"] {
         let mut session = Session::open(output.path(), &alice(), keeping());
         session.say(&ToReceiver::File(entry(name, 5_000_000))).unwrap();

@@ -1,4 +1,4 @@
-//! Frames of a file being stored.
+//! Processing of the frames of a file that is being stored.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use crate::error::TransferError;
 use crate::limits::CHECKPOINT_INTERVAL;
 use crate::store::{Beginning, Checkpoint, Completed, Resumed, Unpublished};
 
-/// Thread that journals the progress of files, since journalling waits for the disk.
+/// Journals the progress of files in a separate thread, since journalling waits for the disk.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     last: Instant,
@@ -24,7 +24,8 @@ pub(super) struct Checkpoints {
 }
 
 impl Assembler {
-    /// Reserves the announced bytes of a starting file, and starts the verification of its beginning.
+    /// Reserves the announced bytes of a file that starts, and starts the verification of its beginning if it is
+    /// resumed.
     pub(super) fn begin_storing(
         &mut self,
         stream: usize,
@@ -46,7 +47,8 @@ impl Assembler {
         }
     }
 
-    /// Limits repeated verification: sessions or streams of one sender can take a file from each other, and each takeover rereads it.
+    /// Limits how often a file's beginning is verified. Several sessions or streams of one sender can take a file from
+    /// each other, and each takeover reads it again.
     fn may_verify(&mut self, name: &RelativeName, resumed: &Resumed) -> Result<(), Failure> {
         let key = resumed.key(name).map_err(|error| Failure::from_io("look up the unfinished file", &error))?;
         if self.readings.may_read(&key) {
@@ -56,7 +58,7 @@ impl Assembler {
         Err(Failure::new(FailureCode::FileSystem, sentence))
     }
 
-    /// Processes the next frame of a file being stored.
+    /// Processes the next frame of a file that is being stored.
     pub(super) fn storing(&mut self, frame: &ToReceiver, mut storing: Box<Storing>) -> Result<Current, TransferError> {
         let taken = match frame {
             ToReceiver::Data(data) => self.data(data, &mut storing)?,
@@ -86,7 +88,8 @@ impl Assembler {
         }
     }
 
-    /// Restarts a file that changed at the sender: the received part is dropped, so that versions never mix.
+    /// Restarts a file that has changed at the sender. The part received so far is dropped, so that two versions never
+    /// mix.
     pub(super) fn anew(&mut self, stream: usize, entry: &Entry, current: Current) -> Result<Current, TransferError> {
         let basis = match current {
             Current::Storing(storing) => {
@@ -109,7 +112,7 @@ impl Assembler {
         self.begin_or_refuse(stream, entry, Beginning::New, basis)
     }
 
-    /// Processes a worker thread's result.
+    /// Processes the result of a worker thread.
     ///
     /// # Errors
     /// Fails as [`Assembler::handle`] does.
@@ -127,7 +130,7 @@ impl Assembler {
         let Some(current) = self.streams.get_mut(stream) else { return Ok(()) };
         let mut storing = match std::mem::take(current) {
             Current::Storing(storing) => storing,
-            // The file of this result has ended.
+            // The file to which the result belongs has ended.
             other => {
                 *current = other;
                 return Ok(());
@@ -166,7 +169,7 @@ impl Assembler {
         Ok(staged.write(data))
     }
 
-    /// Copies the next bytes from the older version.
+    /// Copies bytes of the older version to the file.
     fn copy(&mut self, start: u64, len: u32, storing: &mut Storing) -> Result<Result<(), Failure>, TransferError> {
         if let Err(failure) = self.allowance.take(&mut storing.reserved, len.into()) {
             return Ok(Err(failure));
@@ -218,14 +221,15 @@ impl Assembler {
         if let Some(staged) = slot.lock().take()
             && staged.has_failed()
         {
-            // The stored content equals that of an interrupted session: the sender can resume when there is space.
+            // The content stored so far is as valid as that of an interrupted session, so the sender can resume the
+            // file once writing works again.
             self.checkpoints.wait();
             staged.leave();
         }
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
-    /// Journals the progress of files in progress, if due.
+    /// Journals the progress of all files in progress, if due.
     pub(crate) fn checkpoint(&mut self, now: Instant) {
         if !self.checkpoints.is_due(now) {
             return;
@@ -242,7 +246,7 @@ impl Assembler {
         if due.is_empty() {
             return;
         }
-        // A file can be found again only if its directories are durable.
+        // After a crash, a file can be found only if the names of its directories were flushed.
         if let Err(error) = self.target.flush_names(&mut self.changed) {
             tracing::warn!(%error, "it is not written down how far files have come");
             return;
@@ -250,10 +254,10 @@ impl Assembler {
         self.checkpoints.write(due);
     }
 
-    /// Leaves files in progress to the sender's next session.
+    /// Leaves all files in progress for resumption by the sender's next session.
     pub(super) fn leave_unfinished(&mut self) {
         self.checkpoints.wait();
-        // Publish before the directories become read-only.
+        // Drop waiting entries first: removing their temporary files requires that the directories are still writable.
         self.batch.clear();
         for current in &mut self.streams {
             if let Current::Storing(storing) = std::mem::take(current)
@@ -303,7 +307,7 @@ impl Checkpoints {
     }
 }
 
-/// Failure of a file part of which has already been passed on.
+/// Failure of a file whose beginning has already been passed on.
 fn passed_on() -> Failure {
     let sentence =
         "it changed while it was sent, and what the receiver has passed on cannot be taken back: send it again";

@@ -20,7 +20,7 @@ fn entry(name: &str) -> Entry {
     }
 }
 
-/// Plays frames on the first stream: entries are numbered in order, and the end frame ends the session.
+/// Sends frames on the first stream. Entries are numbered in order, and the end frame ends the session.
 struct Player {
     assembler: Assembler,
     entries: u32,
@@ -89,7 +89,7 @@ fn flushing_options() -> StoreOptions {
     }
 }
 
-/// Options that let every sender learn about existing files.
+/// Returns options by which every sender may learn about existing files.
 fn telling_options() -> StoreOptions {
     StoreOptions { sync: false, allow_update: true, ..flushing_options() }
 }
@@ -119,7 +119,7 @@ fn verdicts(assembler: &mut Player) -> Vec<(u32, Option<FailureCode>)> {
     answers.into_iter().filter_map(verdict).collect()
 }
 
-/// All files under `root`, by relative name, with their content.
+/// Returns all files under `root` with their content, by relative name.
 fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for found in walkdir::WalkDir::new(root) {
@@ -158,7 +158,7 @@ fn a_tree_is_rebuilt_and_directories_get_their_time_last() {
     }
 }
 
-/// A file that changed at its sender restarts midway.
+/// A file that changes at its sender is restarted in the middle.
 #[test]
 fn a_file_that_begins_anew_is_only_what_comes_then() {
     let (output, mut assembler) = fresh_with(telling_options());
@@ -195,7 +195,7 @@ fn only_the_file_under_way_begins_anew() {
     }
 }
 
-/// Content already passed on cannot be undone.
+/// Content already passed on to the output stream cannot be taken back.
 #[test]
 fn a_file_that_was_passed_on_in_part_does_not_begin_anew() {
     let mut assembler = Player::new(Target::stream(Vec::new(), None));
@@ -286,7 +286,7 @@ fn frame() -> impl Strategy<Value = ToReceiver> {
 }
 
 proptest! {
-    /// Model test: a file exists exactly if its verdict says so, with the hashed content.
+    /// Model test: a file has its name exactly if its verdict confirms it, and then has the hashed content.
     #[test]
     fn any_sequence_of_frames_stores_only_what_it_confirmed(
         frames in proptest::collection::vec(frame(), 0..40),
@@ -318,7 +318,7 @@ proptest! {
             for (index, failure) in verdicts(&mut assembler) {
                 answered += 1;
                 if let (None, Some((name, data))) = (failure, ended.remove(&index)) {
-                    // A repetition is unchanged.
+                    // A file that is sent again has the same content and is confirmed as unchanged.
                     let before = expected.insert(name, data.clone());
                     prop_assert!(before.is_none_or(|before| before == data));
                 }
@@ -344,7 +344,7 @@ fn small_files_become_durable_together_and_have_no_name_before() {
     store_file(&mut assembler, "last", b"small");
     assert_eq!(verdicts(&mut assembler).len(), BATCH_ENTRIES_MAX);
     assert_eq!((tree(output.path()).len(), unfinished(output.path())), (BATCH_ENTRIES_MAX, 0));
-    // Publication also happens on request, or when no frames follow.
+    // Waiting files are also published on request, and when the end frame arrives.
     store_file(&mut assembler, "next", b"small");
     assembler.publish().unwrap();
     assert_eq!(verdicts(&mut assembler), [(BATCH_ENTRIES_MAX as u32, None)]);
@@ -395,7 +395,7 @@ fn directories_count_among_what_sessions_together_hold_open() {
         }
         most = most.max(unfinished(output.path()));
     }
-    // Each file has its directory.
+    // The limit counts a file's directory as well as the file, so half as many files wait.
     assert!(most > UNPUBLISHED_DESCRIPTORS_MAX / 4 && most <= UNPUBLISHED_DESCRIPTORS_MAX / 2, "{most}");
 }
 
@@ -514,7 +514,7 @@ fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear(
     assembler.handle(&ToReceiver::File(Entry { size_hint_bytes: 5, ..entry("f") })).unwrap();
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
     assembler.handle(&ToReceiver::FileAbort(String::new())).unwrap();
-    // The hint may be too small, because of holes.
+    // The announced size may be too small, because of holes.
     assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
     assembler.handle(&ToReceiver::Data(b"four".to_vec())).unwrap();
     assert_eq!(verdicts(&mut assembler), []);
@@ -524,7 +524,7 @@ fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear(
     assert_eq!(verdicts(&mut assembler), []);
 }
 
-/// An early answer would let a sender guess content byte by byte.
+/// An early answer would let a sender guess the content byte by byte.
 #[test]
 fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
     let (output, mut assembler) = fresh_with(telling_options());
@@ -532,13 +532,13 @@ fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
     assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
     assembler.handle(&ToReceiver::Data(b"x".to_vec())).unwrap();
     assert_eq!(verdicts(&mut assembler), []);
-    // A hash without the content proves nothing.
+    // The hash alone, without the content, proves nothing.
     let hash = *blake3::hash(b"secret").as_bytes();
     assembler.handle(&ToReceiver::FileEnd { len: 6, hash }).unwrap();
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
 }
 
-/// The sender gets the same answer as for any other file.
+/// The sender gets the same answer as for a file that was really stored.
 #[cfg(unix)]
 #[test]
 fn with_force_a_foreign_file_of_the_same_content_stays_and_counts_as_stored() {
@@ -575,7 +575,7 @@ fn a_link_to_the_same_content_is_not_followed() {
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
 }
 
-/// Stream of limited `room` whose content the test sees.
+/// Output stream that accepts at most `room` bytes, and whose content the test can read.
 #[derive(Clone)]
 struct Pipe {
     content: Arc<Mutex<Vec<u8>>>,
@@ -596,7 +596,7 @@ impl std::io::Write for Pipe {
     }
 }
 
-/// Plays `frames` to a stream; returns the verdicts and the output.
+/// Sends `frames` to a receiver that writes to an output stream. Returns the verdicts and the output.
 fn streamed(room: usize, bytes_max: Option<u64>, frames: &[ToReceiver]) -> (Vec<(u32, Option<FailureCode>)>, Vec<u8>) {
     let pipe = Pipe { content: Arc::default(), room };
     let mut assembler = Player::new(Target::stream(pipe.clone(), bytes_max));
@@ -619,7 +619,7 @@ fn a_stream_takes_one_file_and_confirms_it_by_its_hash() {
     {
         assert_eq!(streamed(99, None, &[file("f"), data(), wrong]).0, [(0, mismatch)]);
     }
-    // Written bytes cannot be undone: a second file would mix contents in the output.
+    // Written bytes cannot be taken back, so a second file would mix two contents in the output.
     let broken = [file("f"), data(), ToReceiver::FileAbort("gone".into()), file("g"), data(), end_of(b"data")];
     let given_up = Some(FailureCode::GivenUp);
     assert_eq!(streamed(99, None, &broken), (vec![(0, given_up), (1, refused)], b"data".to_vec()));
@@ -643,7 +643,7 @@ fn at(index: u32, directories: u32, name: &str) -> Entry {
     Entry { index, directories, ..entry(name) }
 }
 
-/// Plays whole files and single frames over several streams.
+/// Sends whole files and single frames over several streams.
 struct Streams {
     output: tempfile::TempDir,
     assembler: Assembler,
@@ -704,7 +704,7 @@ fn an_ordinal_is_used_once_whatever_became_of_its_entry() {
         drop(all.assembler);
         assert!(tree(all.output.path()).values().all(|content| content == b"one"));
     };
-    // Cases: in progress, on another stream, stored, failed, and a directory.
+    // Cases for an ordinal that is already used: in progress on another stream, stored, failed, and a directory.
     again(2, at(0, 0, "f"), &|all| all.begin(1, at(0, 0, "f"), b"one"));
     again(1, at(0, 0, "g"), &|all| {
         all.begin(1, at(0, 0, "f"), b"one");
@@ -737,11 +737,11 @@ fn streams_together_store_no_more_than_a_session_may() {
     let limited = StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() };
     let mut all = Streams::new(limited);
     let full = Some(FailureCode::DiskFull);
-    // Announced lengths: the first file gets a reservation, and the second is refused at once.
+    // Announced lengths: the first file gets a reservation, and the second file is refused immediately.
     all.begin(1, Entry { size_hint_bytes: 6, ..at(0, 0, "a") }, b"aaa");
     all.begin(2, Entry { size_hint_bytes: 5, ..at(1, 0, "b") }, b"bbb");
     assert_eq!(all.verdicts(), [(1, full)]);
-    // Unannounced: the remaining bytes go to the content that arrives first.
+    // Without announced lengths, the remaining bytes go to the content that arrives first.
     all.begin(3, at(2, 0, "c"), b"cccc");
     all.begin(4, at(3, 0, "d"), b"d");
     all.say(1, ToReceiver::Data(b"aaa".to_vec())).unwrap();
@@ -793,7 +793,7 @@ fn the_first_stream_alone_has_directories_and_the_end() {
         (1, ToReceiver::Directory(at(0, 0, "d"))),
         (1, ToReceiver::End { entries: 0, streams: 1 }),
         (usize::from(FILE_STREAMS_MAX) + 1, ToReceiver::File(at(0, 0, "f"))),
-        // The directories of this file have not arrived.
+        // The frames of this file's directories have not arrived.
         (1, ToReceiver::File(at(1, 1, "f"))),
         (0, ToReceiver::Directory(at(1, 1, "d"))),
     ] {
@@ -820,7 +820,7 @@ fn what_the_sender_says_it_has_sent_is_what_came() {
     assert!(matches!(untold.assembler.finish(), Err(TransferError::PeerClosed)));
 }
 
-/// Runs the closure as an unprivileged user.
+/// Runs the closure in a thread with the rights of an unprivileged user.
 #[cfg(target_os = "linux")]
 pub(super) fn as_other_user(run: impl FnOnce() + Send + 'static) {
     let running = std::thread::spawn(move || {
@@ -893,7 +893,8 @@ fn a_session_that_breaks_gives_directories_their_modes_back() {
     });
 }
 
-/// Regression test: the session that had made a directory writable restored its mode while others used it.
+/// Regression test: a session that had made a directory writable restored the mode while other sessions were using the
+/// directory.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_stays_writable_as_long_as_any_session_stores_in_it() {
@@ -919,7 +920,7 @@ fn a_directory_stays_writable_as_long_as_any_session_stores_in_it() {
     });
 }
 
-/// Only the owner's mode is changed: it protects other users' directories.
+/// Only modes of directories that this user owns are changed.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_of_somebody_else_stays_as_it_is() {

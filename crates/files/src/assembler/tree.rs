@@ -1,8 +1,8 @@
-//! Settled entries of a session, and directories that may still get content.
+//! Record of the settled entries of a session, and of directories that may still receive content.
 //!
-//! Ordinals follow the sender's traversal: a directory, then its content. Entries arrive over several streams and so in another order. A
-//! directory is complete once the sender has left it (as its next directory elsewhere shows) and every entry within is settled: stored,
-//! waiting for a flush, or failed.
+//! Ordinals follow the sender's traversal: a directory, then its content. Entries arrive over several streams, and so
+//! in another order. A directory is complete once two conditions hold. First, the sender has left it, which shows when
+//! its next directory lies elsewhere. Second, every entry in it is settled: stored, waiting for a flush, or failed.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use dfcp_framing::names::RelativeName;
 use crate::limits::UNANSWERED_MAX;
 use crate::store::Made;
 
-/// Directory that may still get content.
+/// Directory that may still receive content.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     pub(super) name: RelativeName,
@@ -24,32 +24,32 @@ pub(super) struct OpenDirectory {
 #[derive(Debug)]
 struct Open {
     directory: OpenDirectory,
-    /// First ordinal behind the directory's content, once known.
+    /// First ordinal after the directory's content; `None` until the sender has left it.
     end: Option<u32>,
 }
 
-/// Entries of a session.
+/// Settled and open entries of a session.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Disjoint ranges of settled ordinals: first, and one past the last. At most [`UNANSWERED_MAX`] entries are in flight, which bounds
-    /// the gaps.
+    /// Disjoint ranges of settled ordinals: the first ordinal is the key, one past the last ordinal is the value. At
+    /// most [`UNANSWERED_MAX`] entries are in flight, which bounds the number of ranges.
     settled: BTreeMap<u32, u32>,
     open: BTreeMap<u32, Open>,
-    /// Open directories that the sender has not left, each within the previous one.
+    /// Ordinals of open directories that the sender has not left; each lies within the previous one.
     path: Vec<u32>,
-    /// One past the last directory's ordinal.
+    /// One past the ordinal of the last directory.
     next_directory: u32,
 }
 
 impl Tree {
-    /// True if no entry of this ordinal is settled or an open directory.
+    /// Returns true if this ordinal is neither settled nor that of an open directory.
     pub(super) fn is_new(&self, index: u32) -> bool {
         let before = self.settled.range(..=index).next_back();
         before.is_none_or(|(_, end)| *end <= index) && !self.open.contains_key(&index)
     }
 
-    /// Prepares a directory with this ordinal: the sender has left those that do not contain it, or all if its name is invalid. Returns the
-    /// completed directories, innermost first.
+    /// Prepares for a new directory with this ordinal. The sender has left all directories that do not contain it, or
+    /// all directories if its name is invalid. Returns the directories completed by that, innermost first.
     ///
     /// # Errors
     /// Fails if a later directory has already arrived.
@@ -74,26 +74,26 @@ impl Tree {
         Ok(complete)
     }
 
-    /// Adds a created directory, after [`Tree::leave`].
+    /// Adds a created directory; call [`Tree::leave`] before.
     pub(super) fn enter(&mut self, index: u32, directory: OpenDirectory) {
         self.open.insert(index, Open { directory, end: None });
         self.path.push(index);
     }
 
-    /// Settles an entry. Returns the directories completed by it, innermost first.
+    /// Settles an entry. Returns the directories completed by that, innermost first.
     ///
     /// # Errors
-    /// Fails if more entries are missing than can be in flight.
+    /// Fails if more earlier entries are missing than can be in flight.
     pub(super) fn settle(&mut self, index: u32) -> Result<Vec<(u32, OpenDirectory)>, ProtocolError> {
         let mut complete = Vec::new();
         self.settle_all(index, &mut complete)?;
         Ok(complete)
     }
 
-    /// Ends the entries; returns the remaining directories, innermost first.
+    /// Called after the last entry. Returns the remaining directories, innermost first.
     ///
     /// # Errors
-    /// Fails if the number of entries differs from the received one.
+    /// Fails if `entries`, the sender's count, differs from the number received.
     pub(super) fn finish(&mut self, entries: u32) -> Result<Vec<(u32, OpenDirectory)>, ProtocolError> {
         let mut complete = Vec::new();
         while let Some(last) = self.path.pop() {
@@ -121,12 +121,13 @@ impl Tree {
         self.settle_all(index, complete)
     }
 
-    /// Settles an entry, then each directory that it completes.
+    /// Settles an entry, then each directory completed by that.
     fn settle_all(&mut self, index: u32, complete: &mut Vec<(u32, OpenDirectory)>) -> Result<(), ProtocolError> {
         let mut next = Some(index);
         while let Some(index) = next {
             let (first, end) = self.insert(index)?;
-            // An open directory is unsettled, so it can only be the ordinal before the range.
+            // Every ordinal in a range is settled and an open directory is not, so only the ordinal just before the
+            // range can be that of the open directory.
             let before = first.checked_sub(1);
             let is_complete = |open: &Open| open.end.is_some_and(|its| its <= end);
             next = before.filter(|before| self.open.get(before).is_some_and(is_complete));
@@ -137,7 +138,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds an ordinal; returns its range.
+    /// Marks an ordinal as settled; returns the range that now contains it.
     fn insert(&mut self, index: u32) -> Result<(u32, u32), ProtocolError> {
         let behind = index.checked_add(1).ok_or(ProtocolError::Ordinal { index })?;
         let first = match self.settled.range(..=index).next_back() {

@@ -1,4 +1,4 @@
-//! Tests: senders that fill the disk with unfinished files.
+//! Tests with senders that try to fill the disk with partial files.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn limited(output: &Path) -> Arc<Store> {
     Arc::new(Store::open(output, StoreOptions { session_bytes_max: Some(BYTES_MAX), ..keeping() }).unwrap())
 }
 
-/// Entry of a long file that announces this length.
+/// Returns the entry of a long file that announces this length.
 fn entry(index: u32, name: &str, announced: u64) -> Entry {
     Entry {
         index,
@@ -28,7 +28,7 @@ fn entry(index: u32, name: &str, announced: u64) -> Entry {
     }
 }
 
-/// Sends as much of a file as is accepted, without its end.
+/// Sends up to `bytes` of a file, until the receiver refuses more. Does not end the file.
 fn begin(session: &mut Session, stream: usize, frame: &ToReceiver, bytes: usize) {
     let data = ToReceiver::Data(vec![7; 100_000]);
     let mut sent = 0;
@@ -39,7 +39,7 @@ fn begin(session: &mut Session, stream: usize, frame: &ToReceiver, bytes: usize)
     }
 }
 
-/// Total length of the unfinished files, bytes.
+/// Returns the total length of the partial files, bytes.
 fn unfinished_bytes(output: &Path) -> u64 {
     let files = walkdir::WalkDir::new(output).into_iter().map(Result::unwrap);
     let parts = files.filter(|file| file.file_name().to_string_lossy().ends_with(".part"));
@@ -51,7 +51,7 @@ fn assert_limited(output: &Path, what: &str) {
     assert!(bytes <= BYTES_MAX, "{what}: {:.1} of {:.1} MB", bytes as f64 / 1e6, BYTES_MAX as f64 / 1e6);
 }
 
-/// An unfinished file frees its bytes only when it is removed.
+/// The bytes of a partial file become available only when the file is removed.
 #[test]
 fn files_that_cannot_begin_give_nothing_back() {
     let output = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn files_that_cannot_begin_give_nothing_back() {
         let mut session = Session::of(limited(output.path()), &alice());
         session.greeted();
         for before in 0..round {
-            // The announced length exceeds any disk.
+            // The announced length exceeds any disk, so the file cannot begin.
             session.say(&ToReceiver::File(entry(before, &format!("f{before}"), 1 << 60))).unwrap();
             session.say(&ToReceiver::FileAbort(String::new())).unwrap();
         }
@@ -68,7 +68,7 @@ fn files_that_cannot_begin_give_nothing_back() {
     assert_limited(output.path(), "sessions one after the other");
 }
 
-/// Each session knows only the files left when it began.
+/// Each session knows only of the partial files that existed when it started.
 #[test]
 fn sessions_at_the_same_time_leave_no_more_than_one_may_store() {
     let output = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn a_file_that_goes_on_in_session_after_session_is_no_longer_than_one_may_store(
     assert_limited(output.path(), "one file");
 }
 
-/// Such files cannot be resumed while another file has their name, but still take space.
+/// These partial files cannot be resumed while another file has their final name, but they still take space.
 #[test]
 fn what_is_left_counts_also_where_a_file_has_its_name_by_now() {
     let output = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn what_is_left_counts_also_where_a_file_has_its_name_by_now() {
     assert_limited(output.path(), "under names that are taken");
 }
 
-/// The limit also covers simultaneous files that announce nothing.
+/// The limit also applies to files on several streams that announce no length.
 #[test]
 fn streams_that_announce_nothing_leave_no_more_than_a_session_may_store() {
     let output = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn streams_that_announce_nothing_leave_no_more_than_a_session_may_store() {
     assert_limited(output.path(), "streams");
 }
 
-/// Bytes of finished or removed files are available again.
+/// The bytes of files that were completed or removed become available again.
 #[test]
 fn what_is_not_unfinished_any_more_makes_room() {
     let output = tempfile::tempdir().unwrap();

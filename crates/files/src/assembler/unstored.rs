@@ -1,4 +1,4 @@
-//! Files that are not stored: passed on, or compared with an existing one.
+//! Processing of files that are not stored, but passed on or compared with an existing file.
 
 use dfcp_framing::error::{EXISTS, Failure, FailureCode};
 use dfcp_framing::files::{Confirmed, ToReceiver};
@@ -11,7 +11,7 @@ use crate::store::{Existing, Unpublished};
 use crate::target::Writing;
 
 impl Assembler {
-    /// Processes the next frame of a file being passed on.
+    /// Processes the next frame of a file that is passed on to an output stream.
     pub(super) fn writing(
         &mut self,
         frame: &ToReceiver,
@@ -46,7 +46,7 @@ impl Assembler {
         Ok(Current::Nothing)
     }
 
-    /// Processes the next frame of a file that exists already; equal content is confirmed.
+    /// Processes the next frame of a file that exists already. Equal content is confirmed as unchanged.
     pub(super) fn comparing(
         &mut self,
         frame: &ToReceiver,
@@ -71,7 +71,7 @@ impl Assembler {
                         self.await_disk(receipt, Unpublished::Unchanged(existing))?;
                     }
                     Ok(false) => self.file_failed(file.index, &file.name.to_string(), differs())?,
-                    // The session is over, and nothing was to be stored.
+                    // The session has ended, and the file was only to be compared.
                     Err(_) if self.readings.over().is_set() => {}
                     Err(error) => {
                         let failure = Failure::from_io("read the file that exists", &error);

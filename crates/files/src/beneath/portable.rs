@@ -12,20 +12,20 @@ use super::{Identity, Kind, Resolution, Status};
 
 #[cfg(not(unix))]
 impl Resolution {
-    /// Best method of this system.
+    /// Returns the best method of this system.
     pub(crate) fn of_system() -> Self {
         Self::Stepwise
     }
 }
 
-/// Directory, by path. Relative paths start here; a *name* is a single component.
+/// Directory, identified by its path. Relative paths start here; a *name* is a single component.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
 }
 
 impl Directory {
-    /// Opens the directory at `path`, as named by the user.
+    /// Opens the directory at `path`, which the user named.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -36,10 +36,10 @@ impl Directory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Opens the directory at `relative`; an empty path means this one.
+    /// Opens the directory at `relative`, or this directory again if the path is empty.
     ///
     /// # Errors
-    /// Passes on errors of the file system; [`is_link`] recognises the one for a link.
+    /// Passes on errors of the file system; [`is_link`] recognises the error for a symbolic link.
     pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let mut path = self.path.clone();
         for component in relative.components() {
@@ -53,7 +53,7 @@ impl Directory {
         Ok(Self { path })
     }
 
-    /// Opens a directory as [`Directory::directory`] does; this system does not distinguish file systems.
+    /// Opens a directory as [`Directory::directory`] does; mount points are not detected on this system.
     ///
     /// # Errors
     /// Fails as [`Directory::directory`] does.
@@ -90,18 +90,18 @@ impl Directory {
         File::open(path)
     }
 
-    /// Creates a file and opens it for reading and writing, without a mode.
+    /// Creates a file and opens it for reading and writing; the mode is ignored.
     ///
     /// # Errors
-    /// Fails if the name exists, or the file system fails.
+    /// Fails if the name exists, or if the file system fails.
     pub(crate) fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         File::create_new(self.path.join(name))
     }
 
-    /// Opens the file `name` for reading and writing; its owner is not checked on this system.
+    /// Opens the file `name` for reading and writing. This system cannot check the file's owner.
     ///
     /// # Errors
-    /// Fails if the name is no file, or the file system fails.
+    /// Fails if `name` is not a regular file, or if the file system fails.
     pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let path = self.path.join(name);
         if !path.symlink_metadata()?.is_file() {
@@ -126,7 +126,7 @@ impl Directory {
         Ok(None)
     }
 
-    /// Creates a directory, without a mode.
+    /// Creates a directory; the mode is ignored.
     ///
     /// # Errors
     /// Fails as [`Directory::create_file`] does.
@@ -134,7 +134,7 @@ impl Directory {
         fs::create_dir(self.path.join(name))
     }
 
-    /// Metadata of `name`; of a link, those of the link itself.
+    /// Returns the metadata of `name`. Symbolic links are not followed.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -142,7 +142,7 @@ impl Directory {
         Ok(Status::from_metadata(&self.path.join(name).symlink_metadata()?))
     }
 
-    /// Metadata of this directory.
+    /// Returns the metadata of this directory.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -159,12 +159,12 @@ impl Directory {
         if replace {
             return fs::rename(from, to);
         }
-        // A hard link is created only if the name is free.
+        // Creating a hard link fails if the name exists; a rename would replace it.
         fs::hard_link(&from, to)?;
         fs::remove_file(from)
     }
 
-    /// Unsupported: a path could lead elsewhere at the next call.
+    /// Unsupported: without descriptors, the directory's path could lead elsewhere by now.
     ///
     /// # Errors
     /// Always fails.
@@ -172,15 +172,15 @@ impl Directory {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Target of the symbolic link `name`.
+    /// Returns the target of the symbolic link `name`.
     ///
     /// # Errors
-    /// Fails if the name is no such link, or the file system fails.
+    /// Fails if `name` is not a symbolic link, or if the file system fails.
     pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(fs::read_link(self.path.join(name))?.into_os_string())
     }
 
-    /// Unsupported, as [`Directory::make_link`] is.
+    /// Unsupported, for the reason given at [`Directory::make_link`].
     ///
     /// # Errors
     /// Always fails.
@@ -188,7 +188,7 @@ impl Directory {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Unsupported, as [`Directory::make_link`] is.
+    /// Unsupported, for the reason given at [`Directory::make_link`].
     ///
     /// # Errors
     /// Always fails.
@@ -196,7 +196,7 @@ impl Directory {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Removes the file or link `name`.
+    /// Removes the file or symbolic link `name`.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -204,23 +204,23 @@ impl Directory {
         fs::remove_file(self.path.join(name))
     }
 
-    /// Removes the directory `name`.
+    /// Removes the empty directory `name`.
     ///
     /// # Errors
-    /// Fails if the directory is not empty, or the file system fails.
+    /// Fails if the directory is not empty, or if the file system fails.
     pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.path.join(name))
     }
 
-    /// Names in this directory, unordered.
+    /// Returns the names in this directory, unordered.
     ///
     /// # Errors
-    /// Passes on errors of the file system, of this directory and of each name.
+    /// The call fails if the directory cannot be opened; an item is an error if reading a name fails.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
     }
 
-    /// Returns `None`: directories cannot be opened as files here, and the system flushes names itself.
+    /// Returns `None`: this system cannot open directories as files, and flushes names itself.
     ///
     /// # Errors
     /// Never fails.
@@ -244,7 +244,7 @@ impl Directory {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
-    /// Free space in bytes; unknown on this system.
+    /// Returns `None`: this system does not report its free space.
     ///
     /// # Errors
     /// Never fails.
@@ -253,22 +253,22 @@ impl Directory {
     }
 }
 
-/// Error that stands for `ELOOP` on other systems.
+/// Error for a symbolic link on the path, which Unix reports as `ELOOP`.
 #[derive(Debug, thiserror::Error)]
 #[error("a symbolic link is on the way")]
 struct LinkFound;
 
-/// True for the error of a symbolic link on the path.
+/// Returns true if the error means that the path contains a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
 }
 
-/// True for the error of a system that cannot create links.
+/// Returns true if the error means that this system cannot create links.
 pub(crate) fn lacks_links(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Always false: this system does not distinguish file systems.
+/// Returns false: this system does not distinguish file systems.
 pub(crate) fn is_mount(_error: &io::Error) -> bool {
     false
 }
@@ -289,7 +289,7 @@ pub(crate) fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails for any sender: this system stores no extended attributes.
+/// Fails if a sender is given: this system stores no extended attributes.
 ///
 /// # Errors
 /// Fails if a sender is given.
@@ -297,7 +297,7 @@ pub(crate) fn set_sender(_file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// Always false: this system stores no sender.
+/// Returns false: this system stores no sender.
 pub(crate) fn is_sender(_file: &File, _sender: &str) -> bool {
     false
 }
@@ -310,7 +310,7 @@ pub(crate) fn flush_file_system(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Opens a path named by the user for reading; links are followed.
+/// Opens for reading the path that the user named; symbolic links are followed.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -318,7 +318,7 @@ pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Metadata of an open file.
+/// Returns the metadata of an open file.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -326,7 +326,7 @@ pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_metadata(&file.metadata()?))
 }
 
-/// Metadata of a path named by the user; links are followed.
+/// Returns the metadata of the path that the user named; symbolic links are followed.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -342,7 +342,7 @@ impl Status {
             kind if kind.is_symlink() => Kind::Link,
             _ => Kind::Other,
         };
-        // The system knows only "read-only".
+        // The system distinguishes only read-only and writable files.
         let execute = if metadata.is_dir() { 0o111 } else { 0 };
         let mode = execute | if metadata.permissions().readonly() { 0o444 } else { 0o644 };
         let modified = metadata.modified().unwrap_or(UNIX_EPOCH);

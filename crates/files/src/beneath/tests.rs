@@ -8,7 +8,7 @@ use filetime::FileTime;
 
 use super::{Kind, Resolution, portable};
 
-/// Tests of every implementation in a directory without concurrent changes.
+/// Tests of every implementation, in a directory that nobody else changes.
 macro_rules! ordinary_use {
     ($test:ident, $implementation:ident, $resolution:expr) => {
         #[test]
@@ -110,7 +110,7 @@ fn a_link_anywhere_on_the_way_is_refused_and_known_as_one() {
         symlink(here.path().join("outside"), here.path().join("root/absolute")).unwrap();
         symlink("../outside", here.path().join("root/relative")).unwrap();
         symlink("../../outside/d/f", here.path().join("root/d/f")).unwrap();
-        // Links that stay inside are refused as well: they may lead elsewhere at the next call.
+        // Links that stay inside are refused as well, since they may lead elsewhere at the next call.
         symlink("d", here.path().join("root/inside")).unwrap();
         let root = unix::Directory::open(&here.path().join("root"), resolution).unwrap();
         for path in ["absolute", "relative", "inside", "absolute/d", "relative/d"] {
@@ -125,7 +125,7 @@ fn a_link_anywhere_on_the_way_is_refused_and_known_as_one() {
             assert!(root.directory(Path::new(path)).is_err(), "{resolution:?} {path}");
         }
         assert_eq!(root.status(OsStr::new("inside")).unwrap().kind, Kind::Link);
-        // A file in place of a directory is reported differently from a link.
+        // A file in the place of a directory gives another error than a link.
         fs::write(here.path().join("root/file"), b"").unwrap();
         let error = root.directory(Path::new("file/d")).unwrap_err();
         assert!(!unix::is_link(&error) && error.kind() == ErrorKind::NotADirectory, "{resolution:?}: {error}");

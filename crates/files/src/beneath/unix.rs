@@ -1,4 +1,4 @@
-//! Descriptor-based access.
+//! File access below a directory through open descriptors (Unix).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,14 +21,16 @@ const SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SEARCH: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Without `NONBLOCK`, opening a pipe would wait for its writer; regular files ignore it.
+/// Flags to open a file for reading. Without `NONBLOCK`, opening a FIFO would wait for a writer; regular files ignore
+/// the flag.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Unit of `st_blocks`, independent of the file system's block size.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 impl Resolution {
-    /// Best method of this system. (A seccomp filter may block `openat2` on a kernel that has it.)
+    /// Returns the best method of this system. It is probed, because a seccomp filter may block `openat2` on a kernel
+    /// that has it.
     pub(crate) fn of_system() -> Self {
         #[cfg(target_os = "linux")]
         if rustix::fs::openat2(rustix::fs::CWD, ".", SEARCH, Mode::empty(), CONFINED).is_ok() {
@@ -43,7 +45,7 @@ const CONFINED: rustix::fs::ResolveFlags = rustix::fs::ResolveFlags::BENEATH
     .union(rustix::fs::ResolveFlags::NO_SYMLINKS)
     .union(rustix::fs::ResolveFlags::NO_MAGICLINKS);
 
-/// Resolution within one file system: all mount points are refused, including bind mounts of the same file system.
+/// Resolution within one file system. All mount points are refused, including bind mounts of the same file system.
 #[cfg(target_os = "linux")]
 const CONFINED_TO_MOUNT: rustix::fs::ResolveFlags = CONFINED.union(rustix::fs::ResolveFlags::NO_XDEV);
 
@@ -55,7 +57,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at `path`, as named by the user: links are followed.
+    /// Opens the directory at `path`, which the user named; symbolic links are followed.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -64,10 +66,10 @@ impl Directory {
         Ok(Self { descriptor, resolution })
     }
 
-    /// Opens the directory at `relative`; an empty path means this one.
+    /// Opens the directory at `relative`, or this directory again if the path is empty.
     ///
     /// # Errors
-    /// Passes on errors of the file system; [`is_link`] detects that of a link.
+    /// Passes on errors of the file system; [`is_link`] recognises the error for a symbolic link.
     pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let descriptor = if relative.as_os_str().is_empty() {
             self.descriptor.try_clone()?
@@ -77,11 +79,12 @@ impl Directory {
         Ok(Self { descriptor, resolution: self.resolution })
     }
 
-    /// Opens a directory as [`Directory::directory`] does, if it is on the same file system. Without `openat2`, mount points are detected
-    /// by device number, so bind mounts of the same file system are missed.
+    /// Opens a directory as [`Directory::directory`] does, if it is on the same file system as this one. Without
+    /// `openat2`, mount points are detected by device number, so bind mounts of the same file system are missed.
     ///
     /// # Errors
-    /// Passes on errors of the file system; [`is_mount`] detects that of a mount point, [`is_link`] that of a link.
+    /// Passes on errors of the file system; [`is_mount`] recognises the error for a mount point, [`is_link`] for a
+    /// symbolic link.
     pub(crate) fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if self.resolution == Resolution::OneCall && !relative.as_os_str().is_empty() {
@@ -95,7 +98,8 @@ impl Directory {
         Err(Errno::XDEV.into())
     }
 
-    /// Grants the owner write and search permission on this directory, if this user is the owner. Returns the previous mode if it changed.
+    /// Gives the owner write and search permission on this directory, if the owner is this process's user. Returns the
+    /// previous mode if it changed.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -117,7 +121,8 @@ impl Directory {
         Ok(rustix::fs::fchmod(&self.readable()?, permissions(mode))?)
     }
 
-    /// Opens the file at `relative` for reading, without blocking. [`status_of`] must check that it is a regular file.
+    /// Opens the file at `relative` for reading, without blocking. The caller must check by [`status_of`] that it is a
+    /// regular file.
     ///
     /// # Errors
     /// Fails as [`Directory::directory`] does.
@@ -125,20 +130,21 @@ impl Directory {
         Ok(File::from(self.resolve(relative, READ)?))
     }
 
-    /// Creates a file with `mode` minus the umask, opened for reading and writing.
+    /// Creates a file with `mode` minus the umask and opens it for reading and writing.
     ///
     /// # Errors
-    /// Fails if the name exists, or the file system fails.
+    /// Fails if the name exists, or if the file system fails.
     pub(crate) fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, permissions(mode))?))
     }
 
-    /// Opens the file `name` for reading and writing, if this user owns it: otherwise data could be written to a link, a pipe or another
-    /// user's file of this name.
+    /// Opens the regular file `name` for reading and writing, if it belongs to this process's user. Otherwise, data
+    /// could be written to a link, a FIFO or another user's file of this name.
     ///
     /// # Errors
-    /// Fails if the file is not such a file, or the file system fails.
+    /// Fails if the file is not regular, belongs to another user or has a second hard link, or if the file system
+    /// fails.
     pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
@@ -146,8 +152,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// Opens a file as [`Directory::own_file`] does, even if its mode forbids that: a receiver may have been killed after setting the final
-    /// mode.
+    /// Opens a file as [`Directory::own_file`] does. If its mode forbids writing, the mode is reset first: a receiver
+    /// may have been killed after it set the final mode.
     ///
     /// # Errors
     /// Fails as [`Directory::own_file`] does.
@@ -163,21 +169,21 @@ impl Directory {
         }
     }
 
-    /// Grants the owner all rights on the directory `name` of this identity, if this user is the owner and lacks write permission. Returns
-    /// the previous mode if it changed.
+    /// Gives the owner all rights on the directory `name` with this identity, if its owner is this process's user and
+    /// lacks write permission. Returns the previous mode if it changed.
     ///
     /// # Errors
-    /// Fails if another directory now has this name, or the file system fails.
+    /// Fails if another directory now has this name, or if the file system fails.
     pub(crate) fn open_up(&self, name: &OsStr, identity: Identity) -> io::Result<Option<u32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let permitted = rustix::fs::openat(&self.descriptor, name, SEARCH | OFlags::NOFOLLOW, Mode::empty())
             .and_then(|directory| accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS));
         match permitted {
             Err(Errno::ACCESS) => {}
-            // Other obstacles, such as a read-only file system, are reported by the write itself.
+            // Other obstacles, such as a read-only file system, are reported by the later write.
             _ => return Ok(None),
         }
-        // A directory that cannot be read stays as it is too.
+        // A directory that cannot be read keeps its mode too.
         let Ok(directory) = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) else { return Ok(None) };
         let stat = rustix::fs::fstat(&directory)?;
         let status = Status::from_stat(&stat);
@@ -199,7 +205,7 @@ impl Directory {
         Ok(rustix::fs::mkdirat(&self.descriptor, name, permissions(mode))?)
     }
 
-    /// Metadata of `name`; of a link, those of the link itself.
+    /// Returns the metadata of `name`. Symbolic links are not followed.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -207,7 +213,7 @@ impl Directory {
         Ok(Status::from_stat(&rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Metadata of this directory.
+    /// Returns the metadata of this directory.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -215,8 +221,8 @@ impl Directory {
         Ok(Status::from_stat(&rustix::fs::fstat(&self.descriptor)?))
     }
 
-    /// Renames `from` to `to` within this directory. With `replace`, an existing file or link is replaced; without it, the rename itself
-    /// fails atomically.
+    /// Renames `from` to `to` within this directory. With `replace`, an existing file or link is replaced. Without it,
+    /// the rename fails atomically if `to` exists.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -228,7 +234,7 @@ impl Directory {
         {
             use rustix::fs::{RenameFlags, renameat_with};
             match renameat_with(&self.descriptor, from, &self.descriptor, to, RenameFlags::NOREPLACE) {
-                // Some file systems lack the flag.
+                // Some file systems lack `NOREPLACE`.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
                 other => return Ok(other?),
             }
@@ -237,27 +243,27 @@ impl Directory {
         self.remove_file(from)
     }
 
-    /// Creates a symbolic link with this target.
+    /// Creates the symbolic link `name` to `target`.
     ///
     /// # Errors
-    /// Fails if the name exists, or the file system fails.
+    /// Fails if the name exists, or if the file system fails.
     pub(crate) fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
-    /// Target of the symbolic link `name`.
+    /// Returns the target of the symbolic link `name`.
     ///
     /// # Errors
-    /// Fails if the name is no such link, or the file system fails.
+    /// Fails if `name` is not a symbolic link, or if the file system fails.
     pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         let target = rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?;
         Ok(OsStr::from_bytes(target.to_bytes()).to_owned())
     }
 
-    /// Sets the time of the symbolic link `name` itself.
+    /// Sets the modification time of the symbolic link `name`, not of its target.
     ///
     /// # Errors
-    /// Passes on errors of the file system, which may lack such times.
+    /// Passes on errors of the file system, which may not support times of links.
     pub(crate) fn set_link_mtime(&self, name: &OsStr, mtime: FileTime) -> io::Result<()> {
         let times = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -266,15 +272,16 @@ impl Directory {
         Ok(rustix::fs::utimensat(&self.descriptor, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Creates a hard link to `from` as `to` in the directory `other`; a symbolic link is linked itself.
+    /// Creates the hard link `to` in the directory `other` to the file `from`. If `from` is a symbolic link, the hard
+    /// link refers to the link itself.
     ///
     /// # Errors
-    /// Fails if the name exists, or the file system fails.
+    /// Fails if the name exists, or if the file system fails.
     pub(crate) fn add_name(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.descriptor, from, &other.descriptor, to, AtFlags::empty())?)
     }
 
-    /// Removes the file or link `name`.
+    /// Removes the file or symbolic link `name`.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -282,18 +289,18 @@ impl Directory {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
     }
 
-    /// Removes the directory `name`.
+    /// Removes the empty directory `name`.
     ///
     /// # Errors
-    /// Fails if the directory is not empty, or the file system fails.
+    /// Fails if the directory is not empty, or if the file system fails.
     pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Names in this directory, unordered.
+    /// Returns the names in this directory, unordered.
     ///
     /// # Errors
-    /// Passes on errors of the file system, of this directory and of each name.
+    /// The call fails if the directory cannot be opened; an item is an error if reading a name fails.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         let entries = Dir::new(self.readable()?)?;
         Ok(entries.filter_map(|entry| match entry {
@@ -305,7 +312,8 @@ impl Directory {
         }))
     }
 
-    /// Handle for flushing this directory; `None` if its mode forbids reading, which leaves flushing to the system.
+    /// Returns a handle for flushing this directory. `None` if its mode forbids reading; flushing is then left to the
+    /// system.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -338,8 +346,8 @@ impl Directory {
         Ok(File::from(rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?))
     }
 
-    /// Space available to this user on the directory's file system, bytes. `None` if unknown: zero blocks in total (FUSE without `statfs`)
-    /// means no figures, not a full disk.
+    /// Returns the space available to this user on the directory's file system, bytes. `None` if the system reports
+    /// zero blocks in total: FUSE file systems without `statfs` do so, and their disk is not full.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -348,7 +356,8 @@ impl Directory {
         Ok((figures.f_blocks > 0).then(|| figures.f_bavail.saturating_mul(figures.f_frsize)))
     }
 
-    /// `openat2` refuses links itself; with `NOFOLLOW` the last component would give another error.
+    /// Opens `relative` without following links. `openat2` refuses links itself; adding `NOFOLLOW` would change the
+    /// error for the last component.
     fn resolve(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         Ok(match self.resolution {
             #[cfg(target_os = "linux")]
@@ -377,12 +386,13 @@ fn check_own(file: &File) -> io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     let is_own = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
-        // A second hard link may belong to a valuable file.
+        // A file with a second hard link may be some other, valuable file.
         && stat.st_nlink == 1;
     if is_own { Ok(()) } else { Err(io::Error::other("it is no file that a receiver of this user made")) }
 }
 
-/// Maps "not a directory" to the link error if `name` is a link; `openat2` reports the former for other files only.
+/// Returns the error for a symbolic link instead of "not a directory" if `name` is a link. `openat2` makes the same
+/// distinction itself.
 fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     let is_link = || {
         let status = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -391,18 +401,18 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
 }
 
-/// True for the error of a symbolic link on the path.
+/// Returns true if the error means that the path contains a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// True for the error of a file system without such links.
+/// Returns true if the error means that the file system does not support symbolic or hard links.
 pub(crate) fn lacks_links(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV | Errno::MLINK))
 }
 
-/// True for the error of a mount point on the path.
+/// Returns true if the error means that the path contains a mount point.
 pub(crate) fn is_mount(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
 }
@@ -446,11 +456,11 @@ pub(crate) fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// True if [`set_sender`] stored this key.
+/// Returns true if [`set_sender`] stored this key.
 pub(crate) fn is_sender(file: &File, sender: &str) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
-        // One byte more than expected, so that a longer value does not match.
+        // The buffer is one byte longer than expected, so that a longer value does not match.
         let mut value = vec![0; sender.len() + 1];
         let read = rustix::fs::fgetxattr(file, SENDER_ATTRIBUTE, &mut value);
         read.is_ok_and(|bytes| value.get(..bytes) == Some(sender.as_bytes()))
@@ -459,10 +469,11 @@ pub(crate) fn is_sender(file: &File, sender: &str) -> bool {
     false
 }
 
-/// Flushes the whole file system of `file`. Reports write errors since `file` was opened.
+/// Flushes the whole file system of `file`. Reports all write errors since `file` was opened.
 ///
 /// # Errors
-/// Passes on errors of the file system; also fails where such a flush does not reach the disk or does not report errors.
+/// Passes on errors of the file system. Also fails if such a flush would not reach the disk or not report errors on
+/// this system.
 pub(crate) fn flush_file_system(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if tells_of_errors(&rustix::system::uname().release().to_string_lossy())
@@ -474,24 +485,26 @@ pub(crate) fn flush_file_system(file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// True if `syncfs` reports errors: before Linux 5.8 it did not, and before 5.17 it ignored those of the file system itself.
+/// Returns true if `syncfs` reports all errors. Before Linux 5.8 it reported none, and before 5.17 it dropped errors of
+/// the file system itself.
 #[cfg(target_os = "linux")]
 pub(super) fn tells_of_errors(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 17)
 }
 
-/// True if `syncfs` empties all caches on this kind of file system. FUSE and network file systems succeed without doing so. Overlayfs
-/// flushes, but drops the errors of the layer below.
+/// Returns true if `syncfs` flushes all caches on this kind of file system. FUSE and network file systems return
+/// success without a flush. Overlayfs flushes, but drops the errors of the layer below.
 #[cfg(target_os = "linux")]
 pub(super) fn reaches_the_disk(kind: impl TryInto<u64>) -> bool {
-    /// Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS, and tmpfs, which has no disk (`linux/magic.h`).
+    /// Magic numbers (`linux/magic.h`) of ext2 to ext4, XFS, Btrfs, F2FS, and tmpfs, which has no disk.
     const KINDS: [u64; 5] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994];
-    // The type is signed and 32 bits wide on some machines: values above 2³¹ then match nothing, which only costs time.
+    // `f_type` is signed and 32 bits wide on some machines. Magic numbers above 2³¹ never match there: files are then
+    // flushed one by one.
     kind.try_into().is_ok_and(|kind| KINDS.contains(&kind))
 }
 
-/// Opens a path named by the user for reading, without blocking; links are followed.
+/// Opens for reading the path that the user named, without blocking; symbolic links are followed.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -499,7 +512,7 @@ pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
 }
 
-/// Metadata of an open file.
+/// Returns the metadata of an open file.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -507,7 +520,7 @@ pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::fstat(file)?))
 }
 
-/// Metadata of a path named by the user; links are followed.
+/// Returns the metadata of the path that the user named; symbolic links are followed.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -519,12 +532,12 @@ fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(narrow(mode))
 }
 
-/// Converts a mode to the system's type.
+/// Converts a mode to the system's type, which is 16 bits wide on some systems.
 fn narrow<T: TryFrom<u32> + Default>(mode: u32) -> T {
     T::try_from(mode & 0o7777).unwrap_or_default()
 }
 
-/// Converts a number whose type differs between systems.
+/// Converts a number whose integer type differs between systems; 0 if it does not fit.
 fn wide<T: TryInto<U>, U: Default>(number: T) -> U {
     number.try_into().unwrap_or_default()
 }

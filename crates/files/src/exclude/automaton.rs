@@ -1,25 +1,27 @@
-//! Bit-parallel matching of patterns, 64 steps at a time.
+//! Bit-parallel matching of exclude patterns, 64 steps at a time.
 //!
-//! A peer chooses pattern and name. All paths through the pattern are followed at once, one bit each: a byte of a name costs a few
-//! operations per 64 steps, and the tables take at most 4 bits per step and byte class.
+//! Both pattern and name come from a peer, so the work must be bounded. All partial matches are followed
+//! simultaneously, one bit each. A byte of a name costs a few operations per 64 steps, and the tables take at most 4
+//! bits per step and byte class.
 
 use super::Step;
 
-/// Pattern steps as rows of bits. Bit `i` is step `i`; the bit after the last step is the end.
+/// Steps of a pattern as rows of bits. Bit `i` means that step `i` is next; the bit after the last step means that the
+/// pattern is complete.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    /// Words per row.
+    /// Number of 64-bit words per row.
     words: usize,
     end: usize,
-    /// Class of each byte: the row in the tables below.
+    /// Class of each byte, which selects the row in `advance` and `stay`.
     kinds: Box<[u8; 256]>,
-    /// Steps that a byte of each class completes.
+    /// Per class: the steps that a byte of the class completes.
     advance: Vec<u64>,
-    /// Steps that continue with a byte of each class.
+    /// Per class: the steps that can consume a byte of the class and continue.
     stay: Vec<u64>,
-    /// Steps after which the next one is reachable without a byte.
+    /// Steps that may match nothing, so the following step is reachable without a byte.
     optional: Vec<u64>,
-    /// [`Step::Directories`] steps: the next two are reachable without a byte.
+    /// [`Step::Directories`] steps, from which the next two steps are reachable without a byte.
     directories: Vec<u64>,
 }
 
@@ -68,8 +70,8 @@ impl Automaton {
         reached[self.end / 64] >> (self.end % 64) & 1 == 1
     }
 
-    /// Adds the steps reachable without a byte. Directories come first: stars may follow them directly, but they never follow a star
-    /// directly.
+    /// Adds the steps reachable without consuming a byte. [`Step::Directories`] are handled before stars, because a
+    /// star can follow one directly, but never precedes one directly.
     fn skip(&self, reached: &mut [u64]) {
         let (mut one, mut two) = (0, 0);
         for (reached, directories) in reached.iter_mut().zip(&self.directories) {
@@ -86,7 +88,7 @@ impl Automaton {
         }
     }
 
-    /// Words of work per byte of a name, and bytes of memory.
+    /// Returns the words of work per byte of a name, and the memory in bytes.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let words = self.advance.len() + self.stay.len() + self.optional.len() + self.directories.len();
@@ -94,7 +96,8 @@ impl Automaton {
     }
 }
 
-/// Byte classes: bytes that no step distinguishes share a class. Returns the class of each byte, and one example per class.
+/// Divides the bytes into classes: bytes that no step distinguishes share a class. Returns the class of each byte, and
+/// one example byte per class.
 fn kinds(steps: &[Step]) -> (Box<[u8; 256]>, Vec<u8>) {
     let mut begins = [false; 257];
     let mut cut = |low: u8, high: u8| {
@@ -115,7 +118,7 @@ fn kinds(steps: &[Step]) -> (Box<[u8; 256]>, Vec<u8>) {
         if begins[usize::from(byte)] {
             examples.push(byte);
         }
-        // There are at most 256 classes.
+        // Cannot truncate: there are at most 256 classes.
         kinds[usize::from(byte)] = (examples.len() - 1) as u8;
     }
     (kinds, examples)
@@ -128,7 +131,7 @@ mod tests {
     use super::super::{Exclude, parse_steps};
     use super::*;
 
-    /// Reference matcher by backtracking, straight from the definition of the steps.
+    /// Reference implementation by backtracking, directly from the definition of the steps.
     fn matches_by_definition(steps: &[Step], name: &[u8]) -> bool {
         let Some((step, rest)) = steps.split_first() else { return name.is_empty() };
         let without = match step {
@@ -151,7 +154,7 @@ mod tests {
             prop_assert_eq!(found, matches_by_definition(&steps, name.as_bytes()));
         }
 
-        /// Long patterns exceed the first words.
+        /// Long patterns need more than one 64-bit word per row.
         #[test]
         fn long_patterns_match_what_short_ones_do(pattern in "(\\*\\*/|/\\*\\*/|[ab?*/]){1,6}", name in "[ab/]{0,7}", before in 50..140_usize) {
             let (mut short, mut long) = (Vec::new(), Vec::new());
@@ -163,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A peer may send these patterns, and names of 4096 bytes.
+    /// A peer may send patterns of this length, and names of 4096 bytes.
     #[test]
     fn the_dearest_patterns_take_some_operations_for_64_steps_and_bounded_tables() {
         let many_kinds: String = (33..127_u8).filter(|byte| !b"\\[]*?/".contains(byte)).map(char::from).collect();

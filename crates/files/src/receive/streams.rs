@@ -1,4 +1,4 @@
-//! Reading half of a receiver: the first stream, and the additional ones that the sender opens.
+//! Reading half of a receiver: the first stream, and additional streams opened by the sender.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -21,25 +21,25 @@ use crate::limits::{
 use crate::reading::{read_exact, read_header, read_preamble};
 use crate::transport::{RecvStream, Streams};
 
-/// Event for the disk thread.
+/// Event for the receiver's disk thread.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// Next frame of this stream; 0 is the first one.
+    /// Next frame of the stream with this number; 0 is the first stream.
     Frame(usize, ToReceiver),
     /// A worker thread has a result.
     Ready(Ready),
-    /// The sender has stated the number of streams, and each has ended.
+    /// All streams have ended, and the sender has stated their number.
     AllEnded,
-    /// The first stream has ended, after links and listings.
+    /// The first stream has ended, after any links and listings.
     FirstEnded,
 }
 
-/// Pool of data frame buffers.
+/// Pool of buffers for data frames.
 #[derive(Debug, Default)]
 pub(crate) struct Spares(Mutex<Vec<Vec<u8>>>);
 
 impl Spares {
-    /// Returns a frame's buffer to the pool.
+    /// Returns the buffer of a processed data frame to the pool.
     pub(super) fn give(&self, frame: ToReceiver) {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let ToReceiver::Data(data) = frame
@@ -54,17 +54,17 @@ impl Spares {
     }
 }
 
-/// Sender of events to the disk thread.
+/// Sending end of the disk thread's events.
 #[derive(Debug, Clone)]
 pub(crate) struct Inlet {
     pub(crate) frames: mpsc::Sender<Heard>,
     pub(crate) spares: Arc<Spares>,
-    /// Permits for open directories.
+    /// Permits for directories that may still receive content.
     pub(crate) open_directories: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
 }
 
-/// The disk thread accepts no more events, because the session is over.
+/// Error that means that the disk thread has ended and accepts no more events.
 struct Closed;
 
 impl Inlet {
@@ -73,8 +73,8 @@ impl Inlet {
         self.frames.send(Heard::Frame(stream, frame)).await.map_err(|_| Closed)
     }
 
-    /// Reads the next frame; `None` at the end. Slow data are split into frames as they arrive: unforwarded data would be lost if the
-    /// session broke.
+    /// Reads the next frame; `None` at the end of the stream. If a data frame arrives slowly, each part is returned as
+    /// a frame of its own: data not passed on would be lost if the session broke.
     async fn read<R: AsyncRead + Unpin>(
         &self,
         reader: &mut R,
@@ -86,7 +86,7 @@ impl Inlet {
             if kind != kind::DATA || body_bytes == 0 {
                 partly.body.resize(body_bytes, 0);
                 read_exact(reader, &mut partly.body).await?;
-                // A listening sender may refuse this side.
+                // A listening sender may refuse this side with a frame for senders.
                 if kind == kind::REFUSED
                     && let ToSender::Refused(failure) = ToSender::decode(kind, &partly.body)?
                 {
@@ -123,18 +123,18 @@ impl Inlet {
     }
 }
 
-/// Frame in progress on a stream.
+/// Progress of the frame that is being read from a stream.
 #[derive(Debug, Default)]
 struct Partly {
     body: Vec<u8>,
-    /// Bytes left of a data frame that was forwarded in part.
+    /// Bytes still to be read of a data frame that was passed on in part.
     left_bytes: usize,
-    /// True if the next piece has begun to arrive.
+    /// True if bytes of the next part have arrived.
     has_begun: bool,
 }
 
-/// Reads frames for the disk thread until every stream has ended, including links and listings on the first one, or until that thread
-/// stops.
+/// Reads frames for the disk thread until every stream has ended, including links and listings on the first stream.
+/// Also ends if the disk thread stops.
 ///
 /// # Errors
 /// Fails if the connection or a stream breaks, or the sender violates the protocol.
@@ -149,7 +149,7 @@ pub(crate) async fn hear<R: AsyncRead + Unpin>(
         return Ok(());
     };
     if inlet.frames.send(Heard::AllEnded).await.is_err() || !has_more {
-        // A stopped disk thread reports its own reason.
+        // If the disk thread has stopped, it reports the reason itself.
         return Ok(());
     }
     while let Some(frame) = inlet.read(&mut first, &mut partly).await? {
@@ -161,18 +161,18 @@ pub(crate) async fn hear<R: AsyncRead + Unpin>(
     Ok(())
 }
 
-/// Reads up to the end frame and the ends of all streams. Returns true if links or listings may follow; `None` if the disk thread has
-/// stopped.
+/// Reads until the end frame has arrived and all streams have ended. Returns true if links or listings may follow on
+/// the first stream; `None` if the disk thread has stopped.
 async fn hear_all<R: AsyncRead + Unpin>(
     first: (&mut R, &mut Partly),
     service: Service,
     beside: Option<Arc<dyn Streams>>,
     inlet: &Inlet,
 ) -> Result<Option<bool>, TransferError> {
-    // Number of directories forwarded so far; the maximum after the last one.
+    // Number of directory frames passed on so far; the maximum value once all have been.
     let (directories, made) = watch::channel(0_u32);
     let mut first = pin!(hear_first(first, service, inlet, directories));
-    // Dropping this future stops their reading.
+    // Dropping the set stops reading the additional streams.
     let mut others = JoinSet::new();
     let (mut opened, mut told, mut is_open, mut has_more) = (0_u32, None, true, false);
     while told != Some(opened) || !others.is_empty() {
@@ -200,7 +200,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
                     opened += 1;
                     others.spawn(hear_other(opened as usize, stream, inlet.clone(), made.clone()));
                 }
-                // The connection closed or broke; the results of the other streams decide which.
+                // The connection was closed or has broken; the results of the other streams show which.
                 None => is_open = false,
             },
             Some(ended) = others.join_next() => {
@@ -214,7 +214,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
     Ok(Some(has_more))
 }
 
-/// Waits until every stream has been silent for too long, with nothing left to process.
+/// Returns once no frame has arrived on any stream for [`SENDER_SILENCE_MAX`] while nothing remained to be processed.
 pub(crate) async fn watch_silence(counters: &Counters) -> TransferError {
     let mut ticks = interval(REPORT_INTERVAL);
     let mut since = Instant::now();
@@ -229,8 +229,8 @@ pub(crate) async fn watch_silence(counters: &Counters) -> TransferError {
     }
 }
 
-/// Reads the first stream up to its end frame; returns the number of additional streams and whether links or listings may follow, or `None`
-/// if the disk thread has stopped.
+/// Reads the first stream up to its end frame. Returns the number of additional streams, and whether links or listings
+/// may follow. `None` if the disk thread has stopped.
 async fn hear_first<R: AsyncRead + Unpin>(
     (reader, partly): (&mut R, &mut Partly),
     service: Service,
@@ -246,7 +246,7 @@ async fn hear_first<R: AsyncRead + Unpin>(
         has_more |= matches!(frame, ToReceiver::Delete(_) | ToReceiver::Links { .. });
         let is_directory = matches!(frame, ToReceiver::Directory(_));
         if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
-            // The disk thread returns the permit.
+            // The disk thread adds the permit back once the directory is complete.
             permit.forget();
         }
         let streams = if let ToReceiver::End { streams, .. } = &frame { Some(*streams) } else { None };
@@ -257,17 +257,17 @@ async fn hear_first<R: AsyncRead + Unpin>(
             directories.send_modify(|made| *made += 1);
         }
         if let Some(streams) = streams {
-            // Release files that wait for directories which will never arrive.
+            // Release streams that wait for directories which will never arrive.
             directories.send_replace(u32::MAX);
             return Ok(Some((streams, has_more)));
         }
     }
 }
 
-/// End of an additional stream.
+/// Way in which an additional stream ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// Orderly end.
+    /// The sender closed the stream after its last file.
     Whole,
     /// The disk thread has stopped.
     Closed,
@@ -292,7 +292,8 @@ async fn hear_other(
             None => return Ok(End::Whole),
             Some(ToReceiver::File(entry) | ToReceiver::Resume { entry, .. }) => {
                 is_inside = true;
-                // A file may arrive before its directory. The first stream's reader outlives this one, or has announced the end.
+                // A file may arrive before its directory. The wait cannot fail: the reader of the first stream outlives
+                // this one, or has already released all waiting streams.
                 let _ = made.wait_for(|made| *made >= entry.directories).await;
             }
             Some(ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_)) => is_inside = false,

@@ -1,4 +1,4 @@
-//! Receiver's answers, and the resulting outcomes of entries.
+//! Processing of the receiver's answers, which yields the outcomes of the sender's entries.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -16,33 +16,34 @@ use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::source::{Event, Shared};
 use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 
-/// Matcher of verdicts and entries.
+/// Assigns the receiver's verdicts to the entries that this side has sent.
 pub(super) struct Answers<'a> {
     events: mpsc::Receiver<Event>,
     pending: BTreeMap<u32, Pending>,
     shared: &'a Shared,
     observer: &'a dyn Observer,
-    /// Dry run: a wanted entry needs no verdict.
+    /// True in a dry run, in which an entry that the receiver wants gets no verdict.
     is_dry: bool,
     /// True if deletion was requested.
     deletes: bool,
-    /// True if links were requested.
+    /// True if links are to be sent as links.
     keeps_links: bool,
     /// True if deltas are enabled.
     has_delta: bool,
-    /// Chunks of older versions, until the new versions are requested.
+    /// Chunks of older versions, by ordinal of the offered file. They are moved on when the receiver requests the new
+    /// version.
     bases: BTreeMap<u32, basis::Known>,
     alive: basis::Alive,
-    /// Number of deletions that the receiver has reported, including failed ones.
+    /// Number of deletions that the receiver has reported, successful or not.
     told: u32,
-    /// All entries have been started.
+    /// True once all entries have been started.
     is_all_begun: bool,
 }
 
 struct Pending {
     name: String,
     kind: EntryKind,
-    /// Length of the sent content, and its hash if it was read.
+    /// Length of the sent content, bytes, and its hash if the content was read; `None` until the file has been sent.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
     resumed_bytes: u64,
@@ -51,7 +52,7 @@ struct Pending {
 }
 
 impl Drop for Answers<'_> {
-    /// Release a source that waits for answers.
+    /// Releases threads that wait for answers, and reports sent files without a verdict.
     fn drop(&mut self) {
         self.shared.close();
         while let Ok(event) = self.events.try_recv() {
@@ -64,7 +65,7 @@ impl Drop for Answers<'_> {
 }
 
 impl<'a> Answers<'a> {
-    /// Creates the matcher of a session with these options; `events` come from its reading threads.
+    /// Creates the state for a session with these options. The reading threads send `events`.
     pub(super) fn new(
         events: mpsc::Receiver<Event>,
         shared: &'a Shared,
@@ -87,17 +88,17 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// True if the observer has recorded everything as required.
+    /// Returns true if the observer has recorded everything as required.
     pub(super) fn is_recorded(&self) -> bool {
         self.observer.is_recorded()
     }
 
-    /// True if deletion was requested.
+    /// Returns true if deletion was requested.
     pub(super) fn wants_deletion(&self) -> bool {
         self.deletes
     }
 
-    /// True if links were requested.
+    /// Returns true if links are to be sent as links.
     pub(super) fn wants_links(&self) -> bool {
         self.keeps_links
     }
@@ -113,16 +114,16 @@ impl<'a> Answers<'a> {
         }
         let is_dry = self.is_dry;
         let is_answerable = |pending: &Pending| match &verdict {
-            // In a dry run, the receiver answers that it wants the link or has it.
+            // In a dry run, the receiver answers for a link that it wants it or already has it.
             Ok(Confirmed::Stored) if pending.kind == EntryKind::Link => !is_dry,
             Ok(Confirmed::Stored) => pending.kind == EntryKind::Directory || pending.sent.is_some(),
-            // In a dry run, a directory could be created or exists.
+            // In a dry run, a directory is answered in this way whether it exists or could be created.
             Ok(Confirmed::Unchanged) => match pending.kind {
                 EntryKind::File => pending.sent.is_some() || offered.is_some(),
                 EntryKind::Directory => is_dry,
                 EntryKind::Link => true,
             },
-            // A file given up by this side, recorded before; other failures may come at any time.
+            // A file may fail as given up only if this side has given it up. Other failures are possible at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
         };
@@ -165,7 +166,7 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// Processes the request for an offered file.
+    /// Processes the receiver's request for an offered file or, in a dry run, for any entry.
     pub(super) fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
         let stray = ProtocolError::StrayVerdict { index };
         if !self.is_dry {
@@ -187,13 +188,14 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// Processes chunks of an offered file's older version.
+    /// Processes chunks of the receiver's older version of an offered file.
     pub(super) fn basis(&mut self, Basis { index, average_bytes, chunks }: Basis) -> Result<(), ProtocolError> {
         if !self.has_delta || !self.shared.is_offered(index) {
             return Err(ProtocolError::StrayVerdict { index });
         }
         let cut = Cut::from_peer(average_bytes)?;
-        // A version in use frees its place at the receiver when its file begins, and here when the file ends.
+        // The receiver frees the place of an older version when the new file begins, this side when that file ends.
+        // Hence up to one version per stream exceeds the receiver's limit.
         let is_new = !self.bases.contains_key(&index);
         if is_new && self.alive.count() > BASES_MAX + usize::from(FILE_STREAMS_MAX) {
             return Err(ProtocolError::OutOfPlace { frame: "basis" });
@@ -205,8 +207,8 @@ impl<'a> Answers<'a> {
         known.add(&chunks)
     }
 
-    /// True if the receiver may delete, after all verdicts. After any failure it may not: the failed file may exist at the receiver under
-    /// its old name.
+    /// Returns true if the receiver may delete; called after all verdicts. After any failure it may not: the receiver
+    /// may have the failed file under an old name that is no longer listed.
     pub(super) fn allows_deletion(&self) -> bool {
         let mut report = self.shared.report.lock().unwrap_or_else(PoisonError::into_inner);
         if report.failed > 0 {
@@ -215,13 +217,13 @@ impl<'a> Answers<'a> {
         report.failed == 0
     }
 
-    /// Checks the number of reported deletions at the end of all listings.
+    /// Called after all listings; checks the number of reported deletions.
     pub(super) fn swept(&self, told: u32, unnamed: u32) -> Result<(), ProtocolError> {
         self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).unnamed += u64::from(unnamed);
         if told == self.told { Ok(()) } else { Err(ProtocolError::Summary) }
     }
 
-    /// Processes the report of a deletion, or of a failed one.
+    /// Processes the report of a deletion, successful or not.
     pub(super) fn deleted(&mut self, failure: Option<FailureCode>, name: &[u8]) {
         self.told = self.told.wrapping_add(1);
         if let Some(what) = failure.and_then(staying) {
@@ -245,7 +247,8 @@ impl<'a> Answers<'a> {
         self.observer.entry(outcome);
     }
 
-    /// Processes the receiver's comparison of a partial file. A file sent or given up meanwhile is no error.
+    /// Processes the receiver's comparison of a partial file. The comparison may arrive after the file was sent or
+    /// given up.
     pub(super) fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
         if self.shared.checked(index, end, differ)? {
             return Ok(());
@@ -258,7 +261,8 @@ impl<'a> Answers<'a> {
         if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
     }
 
-    /// Processes an event; the unanswered limit bounds the entries.
+    /// Processes an event of the reading threads. [`UNANSWERED_MAX`](crate::limits::UNANSWERED_MAX) bounds the number
+    /// of entries.
     fn note(&mut self, event: Event) {
         match event {
             Event::Entry { index, name, kind } => {
@@ -267,7 +271,7 @@ impl<'a> Answers<'a> {
                 let pending = Pending { name, kind, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
                 self.pending.insert(index, pending);
             }
-            // A missing entry was refused before its end.
+            // The entry is missing if the receiver refused it before it was sent completely.
             Event::Sent { index, bytes, copied_bytes, resumed_bytes, hash, has_grown } => {
                 if let Some(pending) = self.pending.get_mut(&index) {
                     (pending.copied_bytes, pending.resumed_bytes) = (copied_bytes, resumed_bytes);
@@ -284,9 +288,9 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// True if everything sent has its verdict and all entries have been started.
+    /// Returns true if all entries have been started and each has its verdict.
     pub(super) async fn is_complete(&mut self) -> bool {
-        // The producer may still be finishing after its last frame; it then sends an event or closes the channel.
+        // The producer may still be busy after its last frame. It then sends an event or closes the channel.
         while !self.is_all_begun
             && let Some(event) = self.events.recv().await
         {

@@ -1,4 +1,4 @@
-//! Hand-over of files to the additional streams.
+//! Coordination between the producer and the connection when additional streams are opened.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,20 @@ use super::encoder::Encoder;
 use super::{Event, Feed, Shared, Stopped};
 use crate::limits::STREAM_CHUNKS_WAITING_MAX;
 
-/// Receiver's abilities, as it reported them.
+/// Abilities and partial files that the receiver has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Number of additional streams.
+    /// Number of additional streams that were opened.
     pub streams: u32,
-    /// True if the receiver answers offers.
+    /// True if the receiver accepts offers.
     pub takes_offers: bool,
-    /// Partial files of the receiver, by name.
+    /// Partial files at the receiver, by file name.
     pub partials: BTreeMap<Vec<u8>, Partial>,
 }
 
 impl Known {
-    /// Bytes of this file in the receiver's partial file, if length and time match.
+    /// Returns the length of the receiver's partial file, bytes, if it belongs to the same version of this file by
+    /// length and time.
     pub(super) fn beginning_of(&self, entry: &Entry) -> Option<u64> {
         let partial = self.partials.get(&entry.name)?;
         let is_same =
@@ -33,7 +34,7 @@ impl Known {
     }
 }
 
-/// Producer's end of the hand-over.
+/// Producer's end of the coordination.
 #[derive(Debug)]
 pub(super) struct Beside {
     opened: Receiver<Known>,
@@ -41,11 +42,11 @@ pub(super) struct Beside {
     is_decided: Arc<AtomicBool>,
 }
 
-/// Connection's end of the hand-over, which opens the streams.
+/// Connection's end of the coordination, which opens the streams.
 #[derive(Debug)]
 pub(crate) struct Opener {
     opened: std::sync::mpsc::Sender<Known>,
-    /// True once either end has decided whether streams are opened; the first decision counts.
+    /// True once it is decided whether streams are opened. Either end can decide; the first decision is final.
     is_decided: Arc<AtomicBool>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
@@ -59,7 +60,7 @@ pub(super) fn pair(events: mpsc::Sender<Event>, shared: Arc<Shared>) -> (Beside,
 }
 
 impl Beside {
-    /// Receiver's abilities, if known yet.
+    /// Returns the receiver's abilities, if they are known yet.
     pub(super) fn known(&self) -> Option<&Known> {
         if self.known.get().is_none()
             && let Ok(known) = self.opened.try_recv()
@@ -78,19 +79,20 @@ impl Beside {
         self.known.get().ok_or(Stopped)
     }
 
-    /// Number of streams after the last file: streams that are not being opened yet are not needed.
+    /// Returns the number of additional streams after the last file. Returns 0 if the streams are not being opened yet,
+    /// since they are not needed any more.
     pub(super) fn count_at_end(&self) -> Result<u32, Stopped> {
         if self.is_decided.swap(true, Ordering::Relaxed) { Ok(self.wait()?.streams) } else { Ok(0) }
     }
 }
 
 impl Opener {
-    /// True if more streams may help. The source then waits for [`Opener::open`].
+    /// Returns true if additional streams are needed. The producer then waits for [`Opener::open`].
     pub(crate) fn is_wanted(&self) -> bool {
         !self.is_decided.swap(true, Ordering::Relaxed)
     }
 
-    /// Starts a thread per additional stream, and returns the streams' feeds.
+    /// Starts a thread per additional stream, and returns the receiving ends of the streams' chunks.
     pub(crate) fn open(self, known: Known) -> Vec<Feed> {
         let feeds = (1..=known.streams as usize).map(|stream| {
             let (encoder, feed) =
@@ -99,7 +101,7 @@ impl Opener {
             feed
         });
         let feeds = feeds.collect();
-        // Without a source the streams are unused, and their threads end.
+        // If the producer has ended, the streams are not used, and their threads end.
         let _ = self.opened.send(known);
         feeds
     }

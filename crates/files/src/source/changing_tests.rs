@@ -1,4 +1,4 @@
-//! Tests: files that change while they are read.
+//! Tests with files that change while they are read.
 #![cfg(unix)]
 
 use std::fs;
@@ -15,13 +15,13 @@ use crate::store::{Store, StoreOptions};
 use crate::tests::receive;
 use crate::{Report, SendOptions, Skipped, Snapshot};
 
-/// Larger than the buffers between the reader and a receiver that is not reading.
+/// Length of a file larger than all buffers between the reader and a receiver that does not read.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Position well within the file.
+/// Position well within the file, bytes from its start.
 const BEGUN_BYTES: usize = 100_000;
 
-/// Limit for an endless source, bytes.
+/// Limit on the content read from an endless source, bytes.
 const ENDLESS_BYTES: usize = 32 << 20;
 
 #[derive(Default)]
@@ -35,13 +35,13 @@ impl Observer for Watch {
     fn progress(&self, _snapshot: &Snapshot) {}
 }
 
-/// Result of a transfer.
+/// Results of a transfer.
 struct Ended {
     report: Report,
-    /// Skipped entries of the sender.
+    /// Entries that the sender has skipped.
     skipped: Vec<(String, Skipped)>,
     output: tempfile::TempDir,
-    /// Bytes passed from the sender to the receiver.
+    /// Number of bytes passed from the sender to the receiver.
     passed: usize,
 }
 
@@ -51,7 +51,7 @@ impl Ended {
     }
 }
 
-/// Sends `path`; `disturb` is called after each forwarded piece with the byte count.
+/// Sends `path`. After each piece passed on, `disturb` is called with the number of bytes passed on so far.
 fn disturbed(path: &Path, options: SendOptions, mut disturb: impl FnMut(usize)) -> Ended {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
@@ -68,7 +68,7 @@ fn disturbed(path: &Path, options: SendOptions, mut disturb: impl FnMut(usize)) 
             loop {
                 let read = from_sender.read(&mut piece).await.unwrap();
                 passed += read;
-                // The receiver may have ended the session.
+                // An error means that the receiver has ended the session.
                 if read == 0 || to_receiver.write_all(&piece[..read]).await.is_err() {
                     let _ = to_receiver.shutdown().await;
                     return passed;
@@ -90,7 +90,7 @@ fn disturbed(path: &Path, options: SendOptions, mut disturb: impl FnMut(usize)) 
     Ended { report: sent.unwrap(), skipped, output, passed }
 }
 
-/// Calls `disturb` once, after the file has begun.
+/// Calls `disturb` once, when part of the file has been sent.
 fn once(mut disturb: impl FnMut()) -> impl FnMut(usize) {
     let mut is_done = false;
     move |passed| {
@@ -135,7 +135,7 @@ fn a_file_that_changes_again_is_named_and_not_stored() {
     let ended = disturbed(&path, SendOptions::default(), |passed| {
         if passed >= next {
             fill(&path, if next == BEGUN_BYTES { 8 } else { 9 });
-            // In the middle of the second sending.
+            // The next change happens in the middle of the second sending.
             next += LARGE_BYTES;
         }
     });
@@ -164,7 +164,7 @@ fn other_files_are_stored_beside_one_that_changes() {
     assert_eq!(ended.stored("r/a"), None);
 }
 
-/// Log file: it grows without end, and existing content is stable.
+/// A log file grows without end, and its existing content does not change.
 #[test]
 fn a_file_that_only_grows_is_sent_as_far_as_it_went_when_it_was_opened() {
     let here = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn a_file_that_was_empty_and_grows_is_sent_empty() {
     fs::create_dir(&root).unwrap();
     fs::write(root.join("a"), vec![7; LARGE_BYTES]).unwrap();
     fs::write(root.join("log"), b"").unwrap();
-    // The file grows before it is read, opened ahead or not.
+    // The file grows after it was opened and before it is read.
     let file = fs::File::open(root.join("log")).unwrap();
     let status = crate::beneath::status_of(&file).unwrap();
     fs::write(root.join("log"), b"grown").unwrap();
@@ -221,7 +221,7 @@ fn a_file_that_is_rewritten_and_grows_is_no_log() {
 fn a_file_that_is_written_anew_and_cut_is_sent_once_more() {
     let here = tempfile::tempdir().unwrap();
     let path = large(&here, 7);
-    // Truncate last: a reader at the end between two steps would see two changes.
+    // Truncate the file last: a reader that reaches the end between the two steps would see two changes.
     let disturb = || {
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&vec![9; LARGE_BYTES / 2], 0).unwrap();
@@ -233,7 +233,7 @@ fn a_file_that_is_written_anew_and_cut_is_sent_once_more() {
     assert_eq!((ended.report.stored, ended.report.failed), (1, 0), "{:?}", ended.report.failures);
 }
 
-/// The reader has the old file open, which is unchanged and consistent: it is sent once.
+/// The reader has the old file open. That file is unchanged and consistent, so it is sent once.
 #[test]
 fn a_file_that_is_replaced_by_another_is_sent_as_it_was() {
     let here = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn a_file_that_got_another_mode_only_is_not_sent_twice() {
     assert!(ended.passed < LARGE_BYTES + BEGUN_BYTES, "it was sent twice: {}", ended.passed);
 }
 
-/// Such files report length 0, and their content is generated by reading.
+/// Files in `/proc` report a length of 0, and their content is generated when they are read.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_that_the_system_makes_as_they_are_read_are_sent() {

@@ -1,4 +1,4 @@
-//! Delta sending: content that the receiver's older version lacks.
+//! Sending of a file as a delta: only content that the receiver's older version lacks is sent.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use super::steady::{Bounded, Reading};
 use crate::basis::Known;
 use crate::limits::COPY_BYTES_MAX;
 
-/// Longest delay of encoded frames.
+/// Longest time for which encoded frames are held back.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Contiguous bytes of the older version.
+/// Contiguous bytes of the older version, to be copied by one frame.
 #[derive(Debug, Default)]
 struct Run {
     start: u64,
@@ -23,7 +23,8 @@ struct Run {
 }
 
 impl Run {
-    /// Extends the run by an adjacent chunk; otherwise returns the old run and starts anew with the chunk.
+    /// Extends the run by a chunk that directly follows it. For any other chunk, starts a new run and returns the old
+    /// one.
     fn extend(&mut self, (start, len): (u64, u32)) -> Option<Self> {
         let together = self.len.checked_add(len).filter(|together| *together <= COPY_BYTES_MAX);
         match together {
@@ -37,8 +38,8 @@ impl Run {
 }
 
 impl Encoder {
-    /// Sends `content` as a delta to a known older version. `announced` is the length found in the search. Returns the reading; `None` if
-    /// the file was given up.
+    /// Sends `content` as a delta against the receiver's older version `known`. `announced` is the length found in the
+    /// search, bytes. Returns `None` if the file was given up.
     pub(super) fn changes(
         &mut self,
         index: u32,
@@ -49,7 +50,7 @@ impl Encoder {
         let (mut hasher, mut len, mut run) = (blake3::Hasher::new(), 0_u64, Run::default());
         let (mut copied_bytes, mut flushed) = (0, Instant::now());
         let mut chunks = known.cut().chunks(content);
-        // The receiver may start the next file as soon as it has this frame.
+        // The receiver may start the next file as soon as it has the file frame, so send that frame now.
         self.flush()?;
         loop {
             if self.is_refused(index) {
@@ -67,7 +68,7 @@ impl Encoder {
             self.spent(started);
             match place {
                 Some(place) => {
-                    // If the file has grown, no more is saved than was announced.
+                    // If the file has grown, `announced` limits the content subtracted from the total.
                     let left = announced.saturating_sub(copied_bytes);
                     self.shared().spare(left.min(chunk.len() as u64));
                     copied_bytes += chunk.len() as u64;
@@ -83,7 +84,7 @@ impl Encoder {
                     }
                 }
             }
-            // A few bytes may stand for gigabytes that the receiver copies meanwhile.
+            // A few bytes may make the receiver copy gigabytes, so send them early.
             if flushed.elapsed() >= FLUSH_INTERVAL {
                 self.copy(std::mem::take(&mut run));
                 self.flush()?;

@@ -1,4 +1,4 @@
-//! Reader and encoder of one stream's files.
+//! Reading and encoding of the files of one stream.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,32 +16,32 @@ use super::steady::{Bounded, CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
 use super::{Chunk, Event, Feed, Shared, Stopped, entry_of};
 use crate::basis::Known;
 
-/// Shortest read, bytes: one call reads the rest of a small file and detects its end.
+/// Shortest read, bytes. One call then reads the rest of a small file and detects its end.
 const READ_BYTES_MIN: usize = 4096;
 
 /// Longest read from standard input, bytes: the capacity of a Linux pipe.
 const INPUT_READ_BYTES: usize = 64 * 1024;
 
-/// Encoded bytes that complete a chunk.
+/// Encoded bytes from which a chunk is passed to the connection.
 const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
-/// Reason used when the receiver has given its own.
+/// Sentence for a file that the receiver rejects for a reason of its own.
 pub(super) const NOT_TAKEN: &str = "the receiver does not take it";
 
-/// Encoder of one stream's chunks.
+/// Reads and encodes the files of one stream.
 #[derive(Debug)]
 pub(super) struct Encoder {
     chunks: mpsc::Sender<Chunk>,
     spare: Receiver<Vec<u8>>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
-    /// Number of the stream; 0 is the first one.
+    /// Number of the stream; 0 is the first stream.
     stream: usize,
     pub(super) chunk: Chunk,
 }
 
 impl Encoder {
-    /// Creates the encoder and its feed, of which at most `waiting_max` chunks are queued.
+    /// Creates the encoder and the receiving end of its chunks, of which at most `waiting_max` are queued.
     pub(super) fn new(
         stream: usize,
         waiting_max: usize,
@@ -54,9 +54,9 @@ impl Encoder {
         (encoder, Feed { chunks: chunks_out, spare: spare_in })
     }
 
-    /// Sends files in sequence until there are no more or the session ends.
+    /// Sends one file after the other until no more remain or the session ends.
     pub(super) fn run(mut self) {
-        // `Stopped` needs no handling, see its definition.
+        // The cause of `Stopped` is reported elsewhere.
         let _ = self.work();
     }
 
@@ -67,7 +67,7 @@ impl Encoder {
             let next = match waiting {
                 Some(job) => Some(job),
                 None => {
-                    // Ready chunks should not wait for the next file.
+                    // Chunks that are ready must not wait for the next file.
                     self.flush()?;
                     shared.jobs.next()
                 }
@@ -77,7 +77,7 @@ impl Encoder {
         }
     }
 
-    /// Sends a file.
+    /// Sends one file.
     pub(super) fn file(&mut self, Job { entry, content, older, .. }: Job) -> Result<(), Stopped> {
         let index = entry.index;
         self.shared.reading.begin(index);
@@ -103,7 +103,8 @@ impl Encoder {
         sent
     }
 
-    /// Sends a consistent version of a file: again if it changed during the read, at most `sendings_max` times in all.
+    /// Sends a consistent version of a file. If the file changes while it is read, it is sent again, at most
+    /// `sendings_max` times in total.
     pub(super) fn versions(
         &mut self,
         mut opened: Opened,
@@ -125,7 +126,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Sends the current version of a file; false if it changed during the read, without its end frame.
+    /// Sends the current version of a file. Returns false, and leaves out the end frame, if the file changed while it
+    /// was read.
     fn version(&mut self, opened: &Opened, older: Option<&Known>) -> Result<bool, Stopped> {
         let Opened { entry, file, status, announced } = opened;
         entry.encode(kind::FILE, &mut self.chunk.bytes);
@@ -145,7 +147,7 @@ impl Encoder {
         }
     }
 
-    /// Ends a file, unless it changed during the read. True if the file is finished.
+    /// Ends a file, unless it changed while it was read. Returns true if the file is finished.
     pub(super) fn end_if_steady(
         &mut self,
         index: u32,
@@ -157,7 +159,8 @@ impl Encoder {
             Ok(true) => Ok(Worth::Whole),
             Ok(false) => {
                 if reading.len > DATA_BYTES_MAX as u64 {
-                    // The second reading may take long, while the receiver gets nothing.
+                    // The second reading may take long; the empty data frame tells the receiver that this side is
+                    // alive.
                     self.chunk.is_live = true;
                     ToReceiver::Data(Vec::new()).encode(&mut self.chunk.bytes);
                     self.flush()?;
@@ -185,10 +188,10 @@ impl Encoder {
         self.flush_if_full()
     }
 
-    /// Sends standard input to its end; a change of it could not be detected.
+    /// Sends standard input to its end. It cannot be read again, so a change cannot be detected.
     fn standard_input(&mut self, entry: &Entry) -> Result<(), Stopped> {
         entry.encode(kind::FILE, &mut self.chunk.bytes);
-        // The first bytes may take long to arrive.
+        // The first bytes may take long to arrive, so send the file frame now.
         self.chunk.is_live = true;
         self.flush()?;
         match self.content(entry.index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)? {
@@ -197,8 +200,8 @@ impl Encoder {
         }
     }
 
-    /// Sends the content of `input`; returns the reading, or `None` if the file was given up. Data of a `live` input is sent without delay,
-    /// since more may take long.
+    /// Sends the content of `input`. Returns `None` if the file was given up. With `is_live`, data is sent without
+    /// delay, since more may take long.
     fn content(
         &mut self,
         index: u32,
@@ -255,7 +258,7 @@ impl Encoder {
     }
 
     pub(super) fn event(&self, event: Event) -> Result<(), Stopped> {
-        // The channel has room for all unanswered entries.
+        // The channel has room for the events of all unanswered entries.
         self.events.try_send(event).map_err(|_| Stopped)
     }
 
@@ -269,13 +272,14 @@ impl Encoder {
         self.chunks.blocking_send(std::mem::replace(&mut self.chunk, next)).map_err(|_| Stopped)
     }
 
-    /// Adds the time since `since` to the disk time.
+    /// Adds the time since `since` to the busy time of this stream's thread.
     pub(super) fn spent(&self, since: Instant) {
         self.shared.spent(self.stream, since.elapsed());
     }
 }
 
-/// Appends one data frame of at most `read_bytes` from `input`; returns its length, 0 (and no frame) at the end.
+/// Appends one data frame with at most `read_bytes` from `input`. Returns the length of its content, or 0 without a
+/// frame at the end.
 pub(super) fn read_data_frame(
     input: &mut impl Read,
     read_bytes: usize,

@@ -1,4 +1,4 @@
-//! Queues of files that wait for a stream or for the receiver's answer.
+//! Queues of files that wait for a free stream or for the receiver's answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use super::job::Job;
 use crate::basis::Known;
 use crate::limits::FILES_OPENED_AHEAD_MAX;
 
-/// Queue from the producer to the reading threads.
+/// Queue of files between the producer and the reading threads.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     state: Mutex<State>,
@@ -17,20 +17,20 @@ pub(crate) struct Jobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Opened files, at most [`FILES_OPENED_AHEAD_MAX`].
+    /// Open files, at most [`FILES_OPENED_AHEAD_MAX`].
     opened: VecDeque<Job>,
-    /// Files that the receiver has requested; the unanswered limit bounds them.
+    /// Offered files that the receiver has requested. The limit on unanswered entries bounds their number.
     wanted: VecDeque<Job>,
-    /// Offered files without an answer, by ordinal.
+    /// Offered files without an answer yet, by ordinal.
     offered: BTreeMap<u32, Job>,
-    /// All files have been found.
+    /// True once all files have been found.
     is_complete: bool,
-    /// The session is over.
+    /// True once the session has ended.
     is_closed: bool,
 }
 
 impl Jobs {
-    /// Queues a file for the next free stream; returns it if all are busy.
+    /// Queues a file for the next free stream. Returns the file if the queue is full.
     pub(super) fn try_hand_on(&self, job: Job) -> Result<Option<Job>, Stopped> {
         let mut state = self.state();
         if state.is_closed {
@@ -45,7 +45,7 @@ impl Jobs {
         Ok(None)
     }
 
-    /// Queues a file for the next free stream; waits for room.
+    /// Queues a file for the next free stream, waiting while the queue is full.
     pub(super) fn hand_on(&self, job: Job) -> Result<(), Stopped> {
         let mut state = self.state();
         while state.opened.len() >= FILES_OPENED_AHEAD_MAX && !state.is_closed {
@@ -60,12 +60,12 @@ impl Jobs {
         Ok(())
     }
 
-    /// Adds a file that is about to be offered.
+    /// Adds a file whose offer is about to be sent.
     pub(super) fn offer(&self, job: Job) {
         self.state().offered.insert(job.entry.index, job);
     }
 
-    /// Moves a requested file to the queue. True if it was offered.
+    /// Queues an offered file that the receiver has requested. Returns false if the file was not offered.
     pub(crate) fn want(&self, index: u32, known: Option<Known>) -> bool {
         let mut state = self.state();
         let Some(job) = state.offered.remove(&index) else { return false };
@@ -75,19 +75,20 @@ impl Jobs {
         true
     }
 
-    /// True if the file's offer is unanswered.
+    /// Returns true if the file was offered and not answered yet.
     pub(crate) fn is_offered(&self, index: u32) -> bool {
         self.state().offered.contains_key(&index)
     }
 
-    /// Removes an unwanted file; returns its length and hash if it was offered.
+    /// Removes an offered file that the receiver does not want. Returns its length and hash; `None` if it was not
+    /// offered.
     pub(crate) fn answer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
         let job = self.state().offered.remove(&index)?;
         self.changed.notify_all();
         Some((job.entry.len.unwrap_or_default(), job.hash))
     }
 
-    /// Next queued file, if there is one.
+    /// Returns the next queued file, if there is one.
     pub(super) fn try_next(&self) -> Option<Job> {
         let job = self.state().pop();
         if job.is_some() {
@@ -96,7 +97,7 @@ impl Jobs {
         job
     }
 
-    /// Waits for the next file; `None` after the last one.
+    /// Waits for the next queued file; `None` after the last one.
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.state();
         loop {
@@ -112,18 +113,18 @@ impl Jobs {
         }
     }
 
-    /// Marks the search as complete.
+    /// Records that all files have been found.
     pub(super) fn complete(&self) {
         self.state().is_complete = true;
         self.changed.notify_all();
     }
 
-    /// True once the session is over.
+    /// Returns true once the session has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.state().is_closed
     }
 
-    /// Ends the session.
+    /// Ends the session: discards queued files and wakes all waiting threads.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -139,7 +140,7 @@ impl Jobs {
 }
 
 impl State {
-    /// Next job. Requested files come first: the receiver may hold directories open for them.
+    /// Returns the next file. Requested files come first, because the receiver may hold directories open for them.
     fn pop(&mut self) -> Option<Job> {
         self.wanted.pop_front().or_else(|| self.opened.pop_front())
     }

@@ -1,4 +1,4 @@
-//! Links of the trees: hard-linked files, and links sent after all files.
+//! Links of the sender's trees: names of hard-linked files, and links to be sent after all files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use dfcp_framing::names::RelativeName;
 use crate::beneath::{Identity, Status};
 use crate::limits::{HARD_LINKED_FILES_MAX, LINK_BYTES_MAX};
 
-/// Files with hard links by inode, each with its first name found.
+/// First name found for each file with several hard links, by inode.
 #[derive(Debug, Default)]
 pub(super) struct FirstNames {
     names: BTreeMap<Identity, RelativeName>,
     bytes: usize,
 }
 
-/// Role of a name among the hard links of its file.
+/// Role of a name found in the search among the hard links of its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Only sent name of the file.
+    /// The file has no other hard links.
     Only,
-    /// First name of a file that has other hard links.
+    /// The file has other hard links, and this name was found first.
     First,
-    /// Further hard link of the file sent under this name.
+    /// The file was already found under the contained name.
     Further(RelativeName),
-    /// Unknown, since the table is full.
+    /// The role is unknown, because the table is full.
     Unknown,
 }
 
 impl FirstNames {
-    /// Records a name of a file.
+    /// Records a name of a file and returns its role.
     pub(super) fn add(&mut self, name: &RelativeName, status: &Status) -> Named {
         if status.names < 2 {
             return Named::Only;
@@ -41,7 +41,7 @@ impl FirstNames {
         }
         let bytes = self.bytes.saturating_add(name.as_bytes().len());
         let is_too_much = self.names.len() >= HARD_LINKED_FILES_MAX || bytes > LINK_BYTES_MAX;
-        // Two long names do not fit into one frame.
+        // A frame cannot hold two long names, so later names could not refer to this one.
         if is_too_much || name.as_bytes().len() > LINK_TARGET_BYTES_MAX {
             return Named::Unknown;
         }
@@ -58,7 +58,7 @@ pub(super) struct FoundLink {
     pub(super) path: PathBuf,
     pub(super) name: RelativeName,
     pub(super) kind: LinkKind,
-    /// Target in the frame's encoding.
+    /// Target, encoded as in the frame.
     pub(super) target: Vec<u8>,
     pub(super) mtime: (i64, u32),
 }
@@ -71,7 +71,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Adds a link; false if there is no room.
+    /// Adds a link. Returns false if the limit is reached.
     pub(super) fn push(&mut self, link: FoundLink) -> bool {
         let bytes = self.bytes.saturating_add(link.name.as_bytes().len() + link.target.len());
         let has_room = self.links.len() < LINKS_MAX as usize && bytes <= LINK_BYTES_MAX;

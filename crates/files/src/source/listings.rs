@@ -1,6 +1,7 @@
-//! Listings of the sent directories, after everything is stored, so that the receiver can delete other entries.
+//! Listings of the sent directories. They are sent after all files were stored, so that the receiver can delete other
+//! entries.
 //!
-//! The trees are read again: entries created meanwhile are listed, and so not deleted.
+//! The trees are read again for this. Entries created meanwhile are listed too, so the receiver does not delete them.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,12 +17,13 @@ use crate::beneath::{Directory, Identity, Kind};
 use crate::known_directories::KnownDirectories;
 use crate::{Observer, SendOptions};
 
-/// Identifying bytes of a sent directory: another directory that now has its name does not match.
+/// Returns the bytes that identify a sent directory. They include the inode, so another directory that now has the same
+/// name does not match.
 pub(super) fn which(name: &RelativeName, identity: Identity) -> [Vec<u8>; 2] {
     [name.as_bytes().to_vec(), identity.to_bytes().to_vec()]
 }
 
-/// Writer of listings on the first stream.
+/// Writes listings to the first stream.
 pub(super) struct Lister<'a> {
     pub(super) options: &'a SendOptions,
     pub(super) known: &'a mut KnownDirectories,
@@ -30,7 +32,7 @@ pub(super) struct Lister<'a> {
     pub(super) observer: Arc<dyn Observer>,
 }
 
-/// Directory whose names are being listed.
+/// Directory that is being listed.
 struct Level {
     directory: Directory,
     /// Path below the root.
@@ -42,7 +44,7 @@ struct Level {
 enum Ended {
     /// The session has ended.
     Stopped,
-    /// A directory cannot be read (reported already), so its content is unknown.
+    /// A directory could not be read, which was reported. Its content is unknown.
     Unreadable,
 }
 
@@ -53,7 +55,7 @@ impl From<Stopped> for Ended {
 }
 
 impl Lister<'_> {
-    /// Lists the sent directories of these roots, up to the first unreadable one.
+    /// Lists the sent directories of these roots. Stops at the first directory that cannot be read.
     pub(super) fn run(&mut self, roots: &[Root]) -> Result<(), Stopped> {
         for root in roots.iter().filter(|root| !root.is_standard_input) {
             match self.tree(root) {
@@ -67,7 +69,7 @@ impl Lister<'_> {
 
     fn tree(&mut self, root: &Root) -> Result<(), Ended> {
         let Ok(name) = RelativeName::from_components(root.name.iter()) else { return Ok(()) };
-        // A root that is no directory has no listing.
+        // The root is no directory, so there is nothing to list.
         let Ok(directory) = Directory::open(&root.path, root.resolution) else { return Ok(()) };
         let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new(), &name)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
@@ -84,7 +86,7 @@ impl Lister<'_> {
             if self.options.exclude.matches(travelling.path(), true) {
                 continue;
             }
-            // A directory that disappeared needs no listing.
+            // A directory that has disappeared needs no listing.
             let Ok(child) = level.directory.directory(Path::new(&name)) else { continue };
             let inside = self.level(root, child, path, &travelling)?;
             levels.extend(inside);
@@ -92,7 +94,7 @@ impl Lister<'_> {
         Ok(())
     }
 
-    /// Lists a directory, if it was sent.
+    /// Lists a directory if it was sent. Returns its names, to be searched for further directories.
     fn level(
         &mut self,
         root: &Root,

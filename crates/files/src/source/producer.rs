@@ -1,4 +1,4 @@
-//! Producer: decides for each found file whether it is offered or sent, from which offset, and over which stream.
+//! Producer, which decides for each found file whether it is offered or sent, from which offset, and on which stream.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -30,17 +30,18 @@ use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
 use crate::skipped::SKIPPED_BEYOND;
 use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 
-/// State that deleting needs.
+/// State of a requested deletion.
 #[derive(Debug)]
 pub(crate) struct Deletion {
     /// Directories that were sent.
     pub(crate) known: KnownDirectories,
-    /// Resolves to true once the receiver has everything without a failure, or to false if nothing may be deleted.
+    /// Receives true once the receiver has stored everything without a failure, and false if nothing may be deleted.
     pub(crate) is_allowed: oneshot::Receiver<bool>,
 }
 
-/// Prepares to find and send everything below `roots` by [`Producer::run`]; returns also the first stream's feed and the opener of others.
-/// The first stream carries at most `first_bytes_max` bytes of content before the receiver's first frame.
+/// Prepares to find and send everything below `roots`; [`Producer::run`] does the work. Also returns the receiving end
+/// of the first stream's chunks, and the opener of additional streams. Until the receiver's first frame arrives, the
+/// first stream carries at most `first_bytes_max` bytes of content.
 pub(crate) fn produce(
     roots: Vec<Root>,
     options: SendOptions,
@@ -70,36 +71,37 @@ pub(crate) fn produce(
     (producer, feed, opener)
 }
 
-/// Producer of entries from the search results.
+/// Turns the results of the search into entries and frames.
 pub(crate) struct Producer {
     roots: Vec<Root>,
     pub(super) options: SendOptions,
     deletion: Option<Deletion>,
     pub(super) first: Encoder,
-    /// Content sent on the first stream.
+    /// Content sent on the first stream, bytes.
     first_bytes: u64,
-    /// Limit on that before the receiver's first frame.
+    /// Limit on `first_bytes` until the receiver's first frame arrives.
     first_bytes_max: u64,
     beside: Beside,
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) entries: u32,
     directories: u32,
-    /// Time since which encoded directories have been held back.
+    /// Time since which the oldest encoded frame has been held back; `None` if there is none.
     waits_since: Option<Instant>,
     tree: Tree,
     pub(super) links: Waiting,
 }
 
 impl Producer {
-    /// Finds and sends everything, then the end frame. Returns when done, or when the session ends.
+    /// Finds and sends everything, then the end frame, links and listings. Returns when that is done or the session
+    /// ends.
     pub(crate) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let is_sent = self.run_to_end().is_ok();
-        // Links follow the ends of all other streams, which must not wait for them.
+        // The other streams end after their files, and must not wait for links.
         shared.jobs.complete();
         if is_sent {
-            // `Stopped` needs no handling, see its definition.
+            // The cause of `Stopped` is reported elsewhere.
             let _ = self.send_links().and_then(|()| self.list());
         }
     }
@@ -122,7 +124,7 @@ impl Producer {
         self.send(&found)
     }
 
-    /// Lists the directories, unless something failed.
+    /// Lists the sent directories, unless something failed.
     fn list(&mut self) -> Result<(), Stopped> {
         self.first.event(Event::AllBegun)?;
         let Some(Deletion { mut known, is_allowed }) = self.deletion.take() else { return Ok(()) };
@@ -141,7 +143,8 @@ impl Producer {
 
     fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
         if self.options.delete || self.options.links {
-            // A receiver without deletion or links ends the session before anything is sent.
+            // Await the abilities: if deletion or links are unsupported, the session ends here, before anything is
+            // sent.
             self.known()?;
         }
         if self.options.delete {
@@ -154,7 +157,7 @@ impl Producer {
                 Ok(next) => next,
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
-                    // The search is slower than the path: send ready frames now.
+                    // The search is slower than the path, so send the frames that are ready.
                     self.flush()?;
                     let Ok(next) = found.recv() else { break };
                     next
@@ -178,7 +181,7 @@ impl Producer {
     }
 
     fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
-        // With --delete, a dry run asks about directories too: a directory that cannot be created prevents deletion.
+        // With --delete, a dry run includes directories: one that cannot be created prevents deletion.
         if self.options.dry_run && !self.options.delete {
             return Ok(());
         }
@@ -217,7 +220,7 @@ impl Producer {
         }
         let is_for_first = self.first_bytes.saturating_add(status.len) <= self.first_bytes_max;
         if is_for_first && self.beside.known().is_none() {
-            // Saves a round trip.
+            // Sending without waiting for the receiver saves a round trip.
             return self.send_first(entry, name, file, status);
         }
         let is_resuming = self.options.resume;
@@ -227,7 +230,7 @@ impl Producer {
         let resumed =
             offset.zip(entry.len.and_then(Shape::of)).filter(|(offset, shape)| shape.floor(*offset) == *offset);
         if let Some((offset, shape)) = resumed.filter(|(offset, _)| *offset > 0) {
-            // Each handle has its own file position.
+            // Open the file a second time, because each handle has a file position of its own.
             if let Ok((beginning, _)) = self.tree.open_file(&place, identity) {
                 let entry = self.start(entry, name, EntryKind::File)?;
                 self.shared.spare(offset);
@@ -253,7 +256,7 @@ impl Producer {
         self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
-    /// Asks in a dry run whether the receiver would want the file. A receiver without offers counts as wanting it.
+    /// Offers the file in a dry run. If the receiver accepts no offers, the file counts as wanted.
     fn ask(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
         if self.known()?.takes_offers && entry.len.is_some() {
             return self.offer(entry, name, place, identity);
@@ -294,7 +297,7 @@ impl Producer {
         };
         let entry = self.start(entry, name, EntryKind::File)?;
         let content = Content::Offered(self.tree.found(place, identity));
-        // Register first: the answer may arrive as soon as the frame is sent.
+        // Register the offer first: the answer may arrive as soon as the frame is sent.
         self.shared.jobs.offer(Job { entry: entry.clone(), content, hash, older: None });
         let (asks_only, takes_basis) = (self.options.dry_run, self.options.delta);
         ToReceiver::Offer { hash: hash.map(Into::into), asks_only, takes_basis, entry }
@@ -331,11 +334,11 @@ impl Producer {
         self.beside.wait()
     }
 
-    /// Passes a file to the next free stream.
+    /// Queues a file for the next free stream.
     fn hand_on(&mut self, job: Job) -> Result<(), Stopped> {
         self.flush_if_late()?;
         let Some(job) = self.shared.jobs.try_hand_on(job)? else { return Ok(()) };
-        // All streams are busy, possibly for long.
+        // The queue is full, possibly for long, so send the frames that are ready.
         self.flush()?;
         self.shared.jobs.hand_on(job)
     }
@@ -345,7 +348,7 @@ impl Producer {
         if is_late { self.flush() } else { Ok(()) }
     }
 
-    /// Assigns an ordinal to an entry.
+    /// Assigns the next ordinal to an entry, waiting while too many entries are unanswered.
     fn start(&mut self, entry: Entry, name: &RelativeName, kind: EntryKind) -> Result<Entry, Stopped> {
         let index = self.entries;
         self.entries = index.checked_add(1).ok_or(Stopped)?;
@@ -354,13 +357,13 @@ impl Producer {
         Ok(Entry { index, directories: self.directories, ..entry })
     }
 
-    /// Waits while the maximum of entries is unanswered.
+    /// Waits while [`UNANSWERED_MAX`](crate::limits::UNANSWERED_MAX) entries have no verdict.
     fn await_answers(&mut self) -> Result<(), Stopped> {
         let permit = match self.shared.unanswered.try_acquire() {
             Ok(permit) => permit,
             Err(TryAcquireError::Closed) => return Err(Stopped),
             Err(TryAcquireError::NoPermits) => {
-                // Verdicts arrive only for frames that were sent.
+                // Verdicts arrive only for frames that have been sent, so send all.
                 self.waits_since = None;
                 self.first.flush()?;
                 let next = self.shared.unanswered.acquire();
@@ -376,9 +379,9 @@ impl Producer {
         self.first.flush()
     }
 
-    /// Stores a link until all files are sent.
+    /// Keeps a link until all files have been sent.
     fn found_link(&mut self, mut link: FoundLink) {
-        // The path is displayed only if the link cannot be stored.
+        // The path is needed only for the message about a link beyond the limit.
         let path = std::mem::take(&mut link.path);
         if !self.links.push(link) {
             skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);
@@ -387,17 +390,17 @@ impl Producer {
 
     /// Announces the number of links that follow the end frame.
     fn announce_links(&mut self) {
-        // The limit keeps the count in range.
+        // Cannot fail: the number of links is limited to `LINKS_MAX`.
         let count = u32::try_from(self.links.len()).unwrap_or(LINKS_MAX);
         if count > 0 {
             ToReceiver::Links { count }.encode(&mut self.first.chunk.bytes);
         }
     }
 
-    /// Sends the links, grouped by directory. Their ordinals follow those of all other entries.
+    /// Sends the links, sorted by directory. Their ordinals follow those of all other entries.
     fn send_links(&mut self) -> Result<(), Stopped> {
         let mut links = std::mem::take(&mut self.links).into_links();
-        // The receiver then opens each directory once.
+        // The receiver then opens each directory only once.
         links.sort_by(|a, b| a.name.path().parent().cmp(&b.name.path().parent()));
         for link in links {
             let FoundLink { name, kind, target, mtime: (mtime_s, mtime_ns), .. } = link;
@@ -414,7 +417,7 @@ impl Producer {
     }
 }
 
-/// Entry without metadata and ordinal.
+/// Returns an entry without metadata and ordinal.
 fn new_entry(name: &RelativeName) -> Entry {
     Entry {
         index: 0,
@@ -428,7 +431,8 @@ fn new_entry(name: &RelativeName) -> Entry {
     }
 }
 
-/// BLAKE3 of a consistent version of a just opened file, with its status; repeated if the file changes. Returns the reason on failure.
+/// Returns status and BLAKE3 hash of a consistent version of a file that was just opened. Reads again if the file
+/// changes meanwhile. The error is a sentence.
 fn hash((mut file, mut status): (File, Status), is_over: impl Fn() -> bool) -> Result<(Status, blake3::Hash), String> {
     let cannot_be_read = |error: io::Error| format!("it cannot be read: {error}");
     for _ in 0..SENDINGS_MAX {

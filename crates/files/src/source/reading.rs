@@ -1,4 +1,4 @@
-//! Files being read, and the receiver's feedback on them.
+//! Files being read for sending, and the receiver's requests concerning them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use dfcp_framing::error::ProtocolError;
 
 use crate::hash_tree::Part;
 
-/// Files being read, at most one per stream.
+/// Files being read, by ordinal; at most one per stream.
 #[derive(Debug, Default)]
 pub(super) struct ReadingFiles {
     state: Mutex<State>,
@@ -17,40 +17,40 @@ pub(super) struct ReadingFiles {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<u32, Reading>,
-    /// The session is over.
+    /// True once the session has ended.
     is_closed: bool,
 }
 
 #[derive(Debug, Default)]
 struct Reading {
-    /// The receiver rejects the rest.
+    /// True if the receiver rejects the rest of the file.
     is_refused: bool,
-    /// State of a resumed file.
+    /// Comparison of the beginning; `None` unless the file is resumed.
     beginning: Option<Beginning>,
 }
 
-/// Comparison of a file's beginning at the receiver.
+/// Receiver's comparison of the beginning of a resumed file.
 #[derive(Debug)]
 struct Beginning {
     offset: u64,
-    /// Offset up to which parts are compared.
+    /// Offset up to which the receiver has compared, bytes.
     compared: u64,
-    /// First bytes of parts that may still be requested.
+    /// Start offsets of parts that the receiver has not requested.
     parts: BTreeSet<u64>,
-    /// First bytes of the requested parts.
+    /// Start offsets of requested parts that have not been sent yet.
     asked: VecDeque<u64>,
 }
 
-/// Next step after the rest of a file was sent.
+/// Next step, after the rest of a resumed file has been sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The part at this offset must be sent again.
     Again(u64),
-    /// All parts are compared and equal.
+    /// The receiver has compared all parts, and all requested parts have been sent.
     Settled,
     /// The receiver rejects the file.
     Refused,
-    /// The session is over.
+    /// The session has ended.
     Closed,
 }
 
@@ -74,7 +74,7 @@ impl ReadingFiles {
         self.state().files.remove(&index);
     }
 
-    /// Records that the receiver rejects the rest of this entry.
+    /// Records that the receiver rejects the rest of this file.
     pub(super) fn refuse(&self, index: u32) {
         if let Some(reading) = self.state().files.get_mut(&index) {
             reading.is_refused = true;
@@ -86,16 +86,18 @@ impl ReadingFiles {
         self.state().files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// True if the rest of this entry is no longer needed.
+    /// Returns true if the rest of this file need not be read, because the session has ended or the receiver rejects
+    /// the file.
     pub(super) fn is_over(&self, index: u32) -> bool {
         let state = self.state();
         state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// Records that the receiver has compared up to `end` and requests differing parts. True if the file is being read.
+    /// Records that the receiver has compared up to the offset `end` and requests the parts at the offsets `differ`.
+    /// Returns true if the file is being read.
     ///
     /// # Errors
-    /// Fails for an impossible or repeated request.
+    /// Fails if the request is inconsistent or repeated.
     pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
         let stray = ProtocolError::StrayVerdict { index };
         let mut state = self.state();
@@ -116,7 +118,7 @@ impl ReadingFiles {
         Ok(true)
     }
 
-    /// Waits for the next step of a file's beginning.
+    /// Waits for the next step concerning the beginning of this file.
     pub(super) fn next(&self, index: u32) -> Next {
         let mut state = self.state();
         loop {
@@ -135,7 +137,7 @@ impl ReadingFiles {
         }
     }
 
-    /// Ends the session.
+    /// Ends the session: waiting threads are woken.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
@@ -164,7 +166,8 @@ mod tests {
         files.checked(1, last.end, &[last.start]).unwrap();
         assert_eq!((files.next(1), files.next(1)), (Next::Again(last.start), Next::Settled));
         for (end, differ) in [
-            // Cases: requested before, between parts, beyond the beginning, backwards.
+            // Cases: requested before, inside a part, at the end of the beginning, going backwards, beyond the
+            // beginning.
             (last.end, first),
             (last.end, 1),
             (last.end, last.end),

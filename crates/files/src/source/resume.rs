@@ -1,4 +1,4 @@
-//! Resumption: the rest of a file of which the receiver has the beginning.
+//! Sending of a file of which the receiver already has the beginning.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,22 +16,23 @@ use super::reading::Next;
 use super::steady::{Reading, SENDINGS_MAX, Stamp};
 use crate::hash_tree::{ChainingValue, Part, Shape, TreeHasher};
 
-/// Chaining values per frame.
+/// Maximum number of chaining values per frame.
 const TREE_VALUES_MAX: usize = CONTROL_BYTES_MAX / 32;
 
-/// Parts hashed ahead of sending.
+/// Maximum number of parts hashed before their values are sent.
 const HASHED_AHEAD_MAX: usize = 1024;
 
-/// Outcome of sending the rest.
+/// Outcome of sending the rest and the requested parts.
 enum Outcome {
     Sent(blake3::Hash),
     GivenUp(String),
-    /// The file ended too early.
+    /// The file has become shorter than announced.
     BecameShorter,
 }
 
 impl Encoder {
-    /// Sends the rest, the beginning's hashes as they become ready, and requested parts. A file that changes meanwhile is sent as a whole.
+    /// Sends the rest of the file, the chaining values of its beginning as they become known, and parts that the
+    /// receiver requests. If the file changes meanwhile, it is sent as a whole.
     pub(super) fn resume(&mut self, entry: Entry, resumed: Resumed) -> Result<(), Stopped> {
         let Resumed { beginning, mut rest, status, shape, offset } = resumed;
         let (index, len) = (entry.index, shape.file_bytes());
@@ -69,7 +70,7 @@ impl Encoder {
             for part in parts {
                 let value = hash_part(&beginning, part).map(|value| (part, value));
                 let is_failed = value.is_err();
-                // Nobody needs the value if the file was given up.
+                // Sending fails if the file was given up.
                 if values_in.send(value).is_err() || is_failed {
                     return;
                 }
@@ -126,7 +127,7 @@ impl Encoder {
         })
     }
 
-    /// Sends the ready hashes, or waits for all.
+    /// Sends the chaining values that are known. With `all`, waits for the remaining ones.
     fn hashes(
         &mut self,
         values: &Receiver<io::Result<(Part, ChainingValue)>>,
@@ -164,7 +165,7 @@ impl Encoder {
         }
     }
 
-    /// Sends a part of the beginning again. False if the file has become too short.
+    /// Sends a part of the beginning again. Returns false if the file has become too short.
     fn again(&mut self, file: &mut File, part: Part) -> Result<io::Result<bool>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(part.start)) {
             return Ok(Err(error));
@@ -183,14 +184,14 @@ impl Encoder {
         Ok(Ok(true))
     }
 
-    /// Appends a data frame of at most `max` bytes; returns its length, 0 at the end of the file.
+    /// Appends a data frame of at most `max` bytes. Returns the length of its content; 0 at the end of the file.
     fn data(&mut self, file: &mut File, max: u64, hear: impl FnMut(&[u8])) -> io::Result<usize> {
         let read_bytes = usize::try_from(max).map_or(DATA_BYTES_MAX, |max| max.min(DATA_BYTES_MAX));
         read_data_frame(file, read_bytes, &mut self.chunk.bytes, hear)
     }
 }
 
-/// Hashes the next part; parts come in order, so the file position is correct.
+/// Hashes the next part. Parts are hashed in order, so the file position is already at the part's start.
 fn hash_part(mut file: &File, part: Part) -> io::Result<ChainingValue> {
     let mut hasher = part.hasher();
     hasher.update_reader((&mut file).take(part.bytes()))?;

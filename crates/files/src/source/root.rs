@@ -1,4 +1,4 @@
-//! Arguments of `send`, and the names under which they are stored.
+//! Files and directories to be sent, and the names under which the receiver stores them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,17 +10,18 @@ use dfcp_framing::printable_path;
 
 use crate::beneath::Resolution;
 
-/// A file or directory named on the command line.
+/// File or directory to be sent, or standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     pub(super) path: PathBuf,
-    /// Name at the receiver: the last component, or the path if that is ambiguous.
+    /// Name at the receiver: the last component of the path, or the whole path if several roots have the same last
+    /// component.
     pub(super) name: PathBuf,
     pub(super) resolution: Resolution,
     pub(super) is_standard_input: bool,
 }
 
-/// Path that stands for standard input and standard output.
+/// Path that means standard input or standard output.
 pub const STANDARD_STREAM: &str = "-";
 
 /// Reason why an argument cannot be sent.
@@ -31,20 +32,20 @@ pub enum RootError {
     Missing {
         /// Path as given, escaped for a terminal.
         path: String,
-        /// System error.
+        /// Error of the system.
         error: io::Error,
     },
-    /// A pipe, socket or device, which has no length, time or second reading.
+    /// The path is a pipe, socket or device, which has no length and no modification time, and cannot be read twice.
     #[error("cannot send {path}: it is {kind}, not a file; send its output as standard input")]
     Special {
         /// Path as given, escaped for a terminal.
         path: String,
-        /// Kind, as a phrase.
+        /// Kind of file, as a phrase for the message.
         kind: &'static str,
-        /// True for process substitution of the shell.
+        /// True if the path looks like a process substitution of the shell.
         is_command: bool,
     },
-    /// The root has no name.
+    /// The path has no last component to name it by.
     #[error("cannot send {0}: it has no name; send what is in it, such as {0}*")]
     NoName(String),
     /// The path is a symbolic link, and links are not followed.
@@ -53,7 +54,7 @@ pub enum RootError {
     /// The path is a symbolic link whose target does not exist.
     #[error("cannot send {0}: it is a symbolic link, and what it leads to does not exist; check its target")]
     Dangling(String),
-    /// Two arguments have the same name.
+    /// Two roots would be stored under the same name, or one inside the other.
     #[error("two of the files would both be stored as {0}; send them one by one")]
     Twice(String),
     /// `-` was given without a name.
@@ -62,22 +63,22 @@ pub enum RootError {
     /// `-` was given more than once.
     #[error("standard input can be sent only once: give - once")]
     InputTwice,
-    /// A name was given without `-`.
+    /// A name for standard input was given without `-`.
     #[error("a name is given for standard input, which is not among the files")]
     NameOfNothing,
-    /// The name has several components.
+    /// The name for standard input has several components.
     #[error("the name of standard input has more than one component")]
     NameOfSeveral,
-    /// The name is invalid for any receiver.
+    /// The name for standard input is invalid for every receiver.
     #[error("{0}")]
     Name(NameError),
 }
 
 impl Root {
-    /// Creates roots, each named by the last component of its path, or by its path if that is ambiguous.
+    /// Creates roots. Each is named by the last component of its path, or by its path if that component is ambiguous.
     ///
     /// # Errors
-    /// Fails at the first path that is missing, neither file nor directory, or nameless. Symbolic links are not followed.
+    /// Fails at the first path that is missing, is a symbolic link, is neither file nor directory, or has no name.
     pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Self>, RootError> {
         let mut roots = Vec::new();
         for path in paths {
@@ -92,8 +93,8 @@ impl Root {
         Ok(roots)
     }
 
-    /// Validates the command-line arguments before anything is sent. Links are followed. One argument may be `-`: standard input, sent as
-    /// the file `input_name`.
+    /// Creates roots from command-line arguments, before anything is sent. Symbolic links are followed. One argument
+    /// may be `-`, which means standard input, sent as the file `input_name`.
     ///
     /// # Errors
     /// Fails at the first argument that cannot be sent.
@@ -121,7 +122,7 @@ impl Root {
         Ok(roots)
     }
 
-    /// Root of a file or directory; links are followed.
+    /// Returns the root for a file or directory. A symbolic link is followed.
     fn of(path: &Path) -> Result<Self, RootError> {
         let shown = || printable_path(path);
         let missing = |error| RootError::Missing { path: shown(), error };
@@ -131,7 +132,7 @@ impl Root {
         })?;
         let name = match path.file_name() {
             Some(name) => name.to_owned(),
-            // `.`, `..` and similar have a name only after resolution.
+            // `.`, `..` and similar paths must be resolved to get a name.
             None => {
                 let resolved = path.canonicalize().map_err(missing)?;
                 resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
@@ -148,7 +149,7 @@ impl Root {
         Ok(Self { path: path.to_owned(), name: name.into(), resolution, is_standard_input: false })
     }
 
-    /// Replaces ambiguous names by paths.
+    /// Replaces ambiguous names by paths, and checks that the names are distinct.
     fn tell_apart(roots: &mut [Self]) -> Result<(), RootError> {
         let mut sharing: BTreeMap<PathBuf, u64> = BTreeMap::new();
         for root in &*roots {
@@ -162,7 +163,8 @@ impl Root {
                 root.name = given;
             }
         }
-        // Roots that share directories become adjacent, so that the directories are complete when they get their times.
+        // Sort roots that share directories next to each other, so that each directory is complete before it gets its
+        // time.
         roots.sort_by_cached_key(|root| {
             root.name.parent().filter(|parent| !parent.as_os_str().is_empty()).map(|_| root.name.clone())
         });
@@ -172,14 +174,14 @@ impl Root {
                 return Err(RootError::Twice(printable_path(&root.name)));
             }
         }
-        // One name is a prefix directory of the other.
+        // One root would be stored inside the other.
         let inside =
             roots.iter().find(|root| root.name.ancestors().skip(1).any(|above| names.contains(&above.to_owned())));
         inside.map_or(Ok(()), |root| Err(RootError::Twice(printable_path(&root.name))))
     }
 }
 
-/// Kind of a file that is neither regular nor a directory, as a phrase.
+/// Returns the kind of a file that is neither regular nor a directory, as a phrase.
 #[cfg(unix)]
 fn kind(metadata: &std::fs::Metadata) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
@@ -195,7 +197,8 @@ fn kind(_: &std::fs::Metadata) -> &'static str {
     "something else"
 }
 
-/// `path` as a relative name, without roots and `..`. `None` if nothing is left, or if it begins with a drive.
+/// Returns `path` as a relative name, without the root and without components before `..`. `None` if nothing remains,
+/// or if the path begins with a drive.
 fn relative(path: &Path) -> Option<PathBuf> {
     let mut name = PathBuf::new();
     for component in path.components() {

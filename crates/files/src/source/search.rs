@@ -1,4 +1,4 @@
-//! Search thread, which runs ahead of the readers.
+//! Search of the file trees, in a thread that runs ahead of the readers.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,12 +16,12 @@ use super::{Root, Shared, Stopped, fail, skip};
 use crate::beneath::{Directory, Identity, Kind, Status, status_of_named};
 use crate::{Observer, SendOptions, Skipped};
 
-/// Search result.
+/// Result of the search.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Directory named on the command line. The following results are below it.
+    /// Directory to be sent. The following results lie below it.
     Root { root: Root, identity: Identity },
-    /// Directory, including one named on the command line.
+    /// Directory found, or a root itself.
     Directory { name: RelativeName, status: Status },
     /// Standard input.
     StandardInput { name: RelativeName },
@@ -30,19 +30,19 @@ pub(super) enum Found {
         place: Place,
         identity: Identity,
         name: RelativeName,
-        /// True if hard links of the file may follow.
+        /// True if further hard links of the same file may be found and sent as links.
         has_more_names: bool,
     },
-    /// A link.
+    /// Link to be sent as a link.
     Link(FoundLink),
 }
 
 /// Location of a found file.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// Path on the command line.
+    /// Path by which the file can be opened directly, following links.
     Named(PathBuf),
-    /// Path below the last [`Found::Root`].
+    /// Path below the most recent [`Found::Root`].
     Below(PathBuf),
 }
 
@@ -52,16 +52,16 @@ pub(super) struct Finder {
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) options: SendOptions,
-    /// Files with hard links.
+    /// First names of files with several hard links.
     pub(super) first_names: FirstNames,
 }
 
-/// Directory whose names are being visited. It stays open, so that lookups cannot be redirected by a rename.
-/// [`dfcp_framing::limits::DEPTH_MAX`] bounds the stack, as deeper names cannot be sent.
+/// Directory whose names are being visited. It stays open, so that a rename cannot redirect lookups. The depth of the
+/// stack is at most [`dfcp_framing::limits::DEPTH_MAX`], as deeper names cannot be sent.
 struct Level {
     directory: Directory,
     identity: Identity,
-    /// True if a followed link leads here or to a parent: the content lies outside the root.
+    /// True if the directory was reached through a followed link, so that it may lie outside the root.
     is_followed: bool,
     /// Path below the root.
     path: PathBuf,
@@ -77,13 +77,13 @@ impl Finder {
                 return;
             }
         }
-        // The length of standard input is known only at its end.
+        // The length of standard input becomes known only at its end.
         if !roots.iter().any(|root| root.is_standard_input) {
             self.shared.total_is_final.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Reports the parent directories of `root`'s name, unless that was done.
+    /// Reports those parent directories of `root`'s name that were not reported before.
     fn around(&self, root: &Root, told: &mut BTreeSet<PathBuf>) -> Result<(), Stopped> {
         let above: Vec<_> = root.name.ancestors().zip(root.path.ancestors()).skip(1).collect();
         for (name, path) in above.into_iter().rev() {
@@ -93,7 +93,7 @@ impl Finder {
             match (RelativeName::from_components(name.iter()), status_of_named(path)) {
                 (Ok(name), Ok(status)) => self.send(Found::Directory { name, status })?,
                 (Ok(_), Err(error)) => self.cannot_be_read(path, &error)?,
-                // The next step reports that the root cannot be sent either.
+                // An invalid name is reported when the root itself is processed.
                 (Err(_), _) => {}
             }
         }
@@ -108,7 +108,7 @@ impl Finder {
         if root.is_standard_input {
             return self.send(Found::StandardInput { name });
         }
-        // A link on the command line is followed, as by `cp`; a link inside a directory is not.
+        // A symbolic link given as an argument is followed, as `cp` does. A link inside a directory is not.
         let status = match status_of_named(&root.path) {
             Ok(status) => status,
             Err(error) => return self.cannot_be_read(&root.path, &error),
@@ -150,7 +150,7 @@ impl Finder {
         Ok(())
     }
 
-    /// Reports one name; returns the content if it is a directory.
+    /// Reports one entry. Returns its names if it is a directory.
     fn step(&mut self, root: &Root, levels: &[Level], name: &OsString) -> Result<Option<Level>, Stopped> {
         let Some(level) = levels.last() else { return Ok(None) };
         let path = level.path.join(name);
@@ -200,7 +200,7 @@ impl Finder {
         }
     }
 
-    /// Reports a followed link's target under the link's name; returns the content if it is a directory.
+    /// Reports a link's target under the link's name. Returns the target's names if it is a directory.
     fn follow(
         &mut self,
         root: &Root,
@@ -239,7 +239,7 @@ impl Finder {
         Ok(self.level(root, found, path))
     }
 
-    /// Names in a directory, sorted so that two runs over a tree send the same bytes.
+    /// Reads the names in a directory. They are sorted, so that two runs over the same tree send the same bytes.
     fn level(
         &self,
         root: &Root,
@@ -280,7 +280,7 @@ impl Finder {
         self.send(Found::File { place, identity, name, has_more_names })
     }
 
-    /// Reports a symbolic link below `root` without following it.
+    /// Reports a symbolic link below `root` as a link.
     fn link(
         &self,
         root: &Root,
@@ -315,14 +315,15 @@ impl Finder {
         Ok(())
     }
 
-    /// Reports a name that cannot be sent. A directory's content cannot be sent either, since all its names contain the invalid one.
+    /// Reports a name that cannot be sent. The content of such a directory cannot be sent either, as all names in it
+    /// contain the invalid one.
     fn cannot_be_sent(&self, path: &Path, error: NameError) -> Result<(), Stopped> {
         fail(&self.shared, &*self.observer, path, format!("it cannot be sent, nor what is in it: {error}"));
         Ok(())
     }
 }
 
-/// True if this directory is among those being visited.
+/// Returns true if this directory is already being visited, so that entering it would never end.
 fn is_around(levels: &[Level], status: &Status) -> bool {
     levels.iter().any(|level| level.identity == status.identity)
 }

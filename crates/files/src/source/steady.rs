@@ -1,8 +1,9 @@
-//! Detection of files that change while being read: a mixture of two versions must not be sent as a file.
+//! Detection of files that change while they are read. A mixture of two versions must not be sent as a file.
 //!
-//! Length, modification time and change time are compared; programs cannot set the last. If they differ, or are too recent to prove
-//! anything, the file is read again. Two equal readings in sequence prove the content between them, unless a byte was changed and changed
-//! back. This distinguishes a grown log, or a new mode or name, from overwritten content, and costs no datagram.
+//! Length, modification time and change time before and after the reading are compared; programs cannot set the change
+//! time. If they differ, or are too recent to prove anything, the file is read again. Two equal readings prove that the
+//! content was the same in between, unless a byte was changed and changed back. The second reading distinguishes a log
+//! that has grown, or a new mode or name, from overwritten content. It is local and costs no datagrams.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,77 +16,79 @@ use crate::beneath::{Status, status_of};
 /// Maximum number of times that a changing file is sent.
 pub(super) const SENDINGS_MAX: usize = 2;
 
-/// Reason for giving up a file that keeps changing.
+/// Sentence for a file that keeps changing.
 pub(super) const CHANGED: &str = "it changed twice while it was sent, and no mixture of its versions is stored: send it again when nothing writes to it";
 
-/// File system time stamps advance in kernel ticks of at most 10 ms (`CONFIG_HZ` = 100). Two changes within one tick are indistinguishable.
+/// Resolution of times on most file systems. They advance in kernel ticks of at most 10 ms (`CONFIG_HZ` = 100), and two
+/// changes within one tick cannot be distinguished.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Tick of file systems with time stamps of one or two seconds (FAT).
+/// Resolution of times on file systems that store whole or even seconds (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// Metadata that distinguish versions of a file.
+/// Metadata by which versions of a file are distinguished.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stamp {
     len: u64,
     mtime: (i64, u32),
     changed: SystemTime,
-    /// True if the stamp was taken within the tick of the last change: another change may be invisible.
+    /// True if the file had changed so recently that a further change may leave the times the same.
     is_young: bool,
 }
 
-/// Result of reading a file.
+/// Length and hash of the content that was read.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) len: u64,
     pub(super) hash: blake3::Hash,
     /// Bytes that the receiver copies from its older version.
     pub(super) copied_bytes: u64,
-    /// Bytes that the receiver had from an earlier session.
+    /// Bytes that the receiver already had from an earlier session.
     pub(super) resumed_bytes: u64,
 }
 
-/// Verdict on a reading.
+/// Consistency of the content that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
-    /// The reading is a version of the whole file.
+    /// The content is one version of the whole file.
     Whole,
-    /// The reading is a version of the file, which has grown since.
+    /// The content is one version of the file, which has grown since.
     Beginning,
-    /// The reading may mix versions.
+    /// The content may be a mixture of versions.
     Mixture,
 }
 
 impl Stamp {
-    /// Stamp of a file with this status, read from `now` on.
+    /// Creates the stamp of a file with this status, whose reading starts at `now`.
     pub(super) fn new(status: &Status, now: SystemTime) -> Self {
         let Status { len, mtime_s, mtime_ns, changed, .. } = *status;
         let is_whole_second = changed.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == 0);
         let tick = if is_whole_second { COARSE_TICK } else { TICK };
-        // A time in the future comes from another clock.
+        // A change time in the future comes from another clock, and proves nothing.
         let is_young = now.duration_since(changed).map_or(true, |age| age < tick);
         Self { len, mtime: (mtime_s, mtime_ns), changed, is_young }
     }
 
-    /// True if no change is visible at `now`.
+    /// Returns true if the status `now` proves that the file has not changed since the stamp.
     fn holds(&self, now: &Status) -> bool {
         let is_same = self.len == now.len && self.mtime == (now.mtime_s, now.mtime_ns) && self.changed == now.changed;
         is_same && !self.is_young
     }
 
-    /// True if a reading that started with this stamp is consistent. Otherwise [`Reading::judge`] decides.
+    /// Returns true if a reading that started with this stamp is proven to be consistent. If false, [`Reading::judge`]
+    /// must decide.
     ///
     /// # Errors
     /// Passes on errors of the file system.
     pub(super) fn proves(&self, reading: &Reading, file: &File) -> io::Result<bool> {
-        // Generated content has no versions.
+        // Content that is generated at reading, as in `/proc`, has no versions.
         let is_made = self.len == 0 && reading.len > 0;
         Ok(is_made || self.holds(&status_of(file)?))
     }
 }
 
 impl Reading {
-    /// Reads the first `len` bytes, or fewer at the end of the file or if `is_over`.
+    /// Reads the first `len` bytes of `file`. Reads fewer if the file ends before or `is_over` returns true.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -107,7 +110,8 @@ impl Reading {
         Ok(Self { len: hasher.count(), hash: hasher.finalize(), copied_bytes: 0, resumed_bytes: 0 })
     }
 
-    /// Reads the file again to judge this reading, unless `is_over`.
+    /// Reads the file again to determine whether this reading is consistent. If `is_over` returns true, the result is
+    /// [`Worth::Mixture`].
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -120,12 +124,12 @@ impl Reading {
     }
 }
 
-/// File limited to its length when opened: a growing file would never end.
+/// Reader that stops at the length which the file had when it was opened. A file that keeps growing would never end.
 #[derive(Debug)]
 pub(super) struct Bounded<'a> {
     file: &'a File,
     left: u64,
-    /// The reported length is 0: the file is empty, or generated by reading.
+    /// True if the reported length is 0: the file is empty, or its content is generated at reading.
     has_no_length: bool,
 }
 
@@ -139,7 +143,7 @@ impl Read for Bounded<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.has_no_length {
             let read = self.file.read(out)?;
-            // A length now means that the empty file was written to.
+            // If the length is no longer 0, the empty file was written to after opening, and those bytes are not sent.
             return Ok(if read > 0 && status_of(self.file)?.len > 0 { 0 } else { read });
         }
         let most = usize::try_from(self.left).map_or(out.len(), |left| left.min(out.len()));
@@ -168,7 +172,7 @@ mod tests {
         Reading { len: content.len() as u64, hash: blake3::hash(content), copied_bytes: 0, resumed_bytes: 0 }
     }
 
-    /// Stamp whose last change was `age` ago.
+    /// Returns the stamp of a file whose last change was `age` ago.
     fn stamp(file: &File, age: Duration) -> Stamp {
         let status = status_of(file).unwrap();
         Stamp::new(&status, status.changed + age)
@@ -188,7 +192,7 @@ mod tests {
         assert!(Stamp::new(&status, status.changed - TICK).is_young, "another clock");
     }
 
-    /// Both changes fall into one tick: length and times are equal, and only the content differs.
+    /// Both changes lie within one tick: length and times are equal, and only the content differs.
     #[test]
     fn a_change_within_the_tick_in_which_the_file_was_opened_is_found() {
         let file = made(b"new");

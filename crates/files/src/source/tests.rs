@@ -1,4 +1,4 @@
-//! Tests: trees that change between search and reading.
+//! Tests with trees that change between the search and the reading.
 #![cfg(unix)]
 
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::store::{Store, StoreOptions};
 use crate::tests::receive;
 use crate::{Report, Skipped, Snapshot};
 
-/// Larger than the buffers between the search and a receiver that is not reading.
+/// Length of a file larger than all buffers between the reader and a receiver that does not read.
 const LARGE_BYTES: usize = 4 << 20;
 
 const SECRET: &[u8] = b"outside of the tree";
@@ -45,7 +45,7 @@ impl Observer for Watch {
     }
 }
 
-/// Tree whose first file, `0`, blocks the reader until a receiver reads.
+/// Creates a tree whose first file, `0`, blocks the reader until the receiver reads.
 fn tree_in(directory: &Path) -> PathBuf {
     let root = directory.join("tree");
     fs::create_dir_all(root.join("d/e")).unwrap();
@@ -55,12 +55,13 @@ fn tree_in(directory: &Path) -> PathBuf {
     root
 }
 
-/// All resolution methods of this system.
+/// Returns the resolution methods that this system supports.
 fn resolutions() -> [Resolution; 2] {
     [Resolution::of_system(), Resolution::Stepwise]
 }
 
-/// Sends `root`, runs `attack` after the search, then receives. Returns the sender's report and the received content of `victim`.
+/// Sends `root`, runs `attack` after the search, then starts the receiver. Returns the sender's report, and the content
+/// of `victim` if it was received.
 fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOnce()) -> (Report, Option<Vec<u8>>) {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
@@ -71,7 +72,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     let (mut near, there) = duplex(1 << 16);
     let receiving = async {
         watch.searched.notified().await;
-        // With content of the first file, the reader has opened the tree.
+        // Once content of the first file has arrived, the reader has opened the tree.
         let mut first = [0; 4096];
         far.read_exact(&mut first).await.unwrap();
         attack();
@@ -83,7 +84,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     let both = async { tokio::join!(send(here, roots, SendOptions::default(), Arc::clone(&watch) as _), receiving) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), both).await });
-    // A reader stuck in a system call would block the runtime's shutdown.
+    // Do not wait for the threads: a reader stuck in a system call would block the shutdown.
     runtime.shutdown_background();
     let (sent, received) = ended.expect("it hangs");
     received.unwrap();
@@ -153,7 +154,8 @@ fn a_file_swapped_for_another_after_the_search_is_named_and_not_sent() {
         let here = tempfile::tempdir().unwrap();
         let root = tree_in(here.path());
         fs::write(here.path().join("secret"), SECRET).unwrap();
-        // The attacker replaces it by a hard link to a file that the attacker cannot read.
+        // The attacker renames `secret` to the name of the victim, as a stand-in for a file that the attacker cannot
+        // read.
         let ended = attacked(&root, resolution, "d/e/victim", || {
             fs::rename(here.path().join("secret"), root.join("d/e/victim")).unwrap();
         });
@@ -182,7 +184,7 @@ fn a_tree_swapped_as_a_whole_after_the_search_is_not_sent() {
         fs::create_dir_all(here.path().join("first")).unwrap();
         let other = tree_in(&here.path().join("other"));
         fs::write(other.join("d/e/victim"), SECRET).unwrap();
-        // The searched root stays open, so the found files are read wherever they are now.
+        // The searched root stays open, so its files are read even after the directory has been renamed.
         let (report, stored) = attacked(&root, resolution, "d/e/victim", || {
             fs::rename(&root, here.path().join("first/tree")).unwrap();
             fs::rename(&other, &root).unwrap();
@@ -191,7 +193,7 @@ fn a_tree_swapped_as_a_whole_after_the_search_is_not_sent() {
     }
 }
 
-/// A pipe on the command line is refused early; this one replaces a file after the search.
+/// A FIFO given as an argument is refused at the start. Here it replaces a file after the search.
 #[test]
 fn a_file_of_the_command_line_that_becomes_another_is_not_sent() {
     let here = tempfile::tempdir().unwrap();
@@ -204,7 +206,7 @@ fn a_file_of_the_command_line_that_becomes_another_is_not_sent() {
     fs::rename(&named, here.path().join("first")).unwrap();
     fs::write(&named, SECRET).unwrap();
     assert!(tree.open_file(&place, identity).unwrap_err().contains("another file has its name now"));
-    // A link is followed, as in the search.
+    // A link is followed, as it would be during the search.
     fs::remove_file(&named).unwrap();
     symlink(here.path().join("first"), &named).unwrap();
     tree.open_file(&place, identity).unwrap();
@@ -229,14 +231,15 @@ fn a_directory_exchanged_before_it_is_read_gives_no_files() {
     }
 }
 
-/// Descriptors are bounded: a tree of maximum depth with files everywhere, and a deeper one.
+/// Trees whose depth is the maximum, with files at every level, and a deeper tree: the number of descriptors is
+/// bounded.
 #[test]
 fn deep_trees_are_searched_to_the_depth_that_names_may_have() {
     for resolution in resolutions() {
         let here = tempfile::tempdir().unwrap();
         let root = here.path().join("r");
         let mut directory = root.clone();
-        // The root and the file count as components too.
+        // The root and the file itself are components, too.
         for _ in 0..dfcp_framing::limits::DEPTH_MAX - 2 {
             directory.push("d");
         }

@@ -1,4 +1,4 @@
-//! Tree being read.
+//! Access to the files found by the search.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::root::Root;
 use super::search::Place;
 use crate::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
 
-/// Reason for a path that was a file during the search.
+/// Sentence for a path that was a file during the search and is a symbolic link now.
 const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
                            send it again";
 
-/// Directory named on the command line, held open. Only one is open at a time.
+/// Root directory whose files are being opened. Only one root is open at a time.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     origin: Option<Arc<Origin>>,
     directory: Option<Directory>,
 }
 
-/// Searched root, with its identity at that time.
+/// Root that was searched, and the identity of its directory at that time.
 #[derive(Debug)]
 pub(super) struct Origin {
     root: Root,
     identity: Identity,
 }
 
-/// Location of a found file, to be opened later.
+/// Location of a found file that is opened later.
 #[derive(Debug)]
 pub(super) struct Found {
     origin: Option<Arc<Origin>>,
@@ -37,7 +37,8 @@ pub(super) struct Found {
 }
 
 impl Tree {
-    /// Opens the searched directory. If its path now leads elsewhere, nothing is opened, and no file below it can be read.
+    /// Opens the directory that was searched. If its path now leads to another directory, no file below it can be
+    /// opened.
     pub(super) fn open(root: Root, identity: Identity) -> Self {
         Self::of(Arc::new(Origin { root, identity }))
     }
@@ -54,7 +55,7 @@ impl Tree {
         self.origin.as_ref().map_or_else(|| Path::new(""), |origin| &origin.root.path)
     }
 
-    /// Opens a found file, or returns a sentence why it cannot be sent.
+    /// Opens a found file. The error is a sentence why the file cannot be sent.
     pub(super) fn open_file(&self, place: &Place, identity: Identity) -> Result<(File, Status), String> {
         let opened = match place {
             Place::Named(path) => open_named(path),
@@ -85,14 +86,14 @@ impl Tree {
         }
     }
 
-    /// Location for opening a file later, when this tree may be closed.
+    /// Returns the location for opening a file later, when this tree may already be closed.
     pub(super) fn found(&self, place: Place, identity: Identity) -> Found {
         Found { origin: self.origin.clone(), place, identity }
     }
 }
 
 impl Found {
-    /// Opens the file, as [`Tree::open_file`] does.
+    /// Opens the file as [`Tree::open_file`] does.
     pub(super) fn open(&self) -> Result<(File, Status), String> {
         let tree = match (&self.place, &self.origin) {
             (Place::Below(_), Some(origin)) => Tree::of(Arc::clone(origin)),

@@ -1,4 +1,4 @@
-//! Partial files that no receiver will finish: leftovers of a killed program or a power cut.
+//! Removal of partial files that no receiver will finish, for example after a kill or a power failure.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,8 +13,9 @@ use crate::beneath::{Directory, Kind, Status, status_of};
 use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX};
 
 impl Store {
-    /// Removes partial files below the output directory that no receiver holds open and that have not changed for [`ABANDONED_AGE`] before
-    /// `now`; returns their number. Reads at most [`ABANDONED_SEARCH_MAX`] names.
+    /// Removes partial files below the output directory that no receiver holds locked and that have not changed for
+    /// [`ABANDONED_AGE`] before `now`. Returns the number of removed files. Examines at most [`ABANDONED_SEARCH_MAX`]
+    /// names.
     pub fn remove_abandoned(&self, now: SystemTime) -> usize {
         self.remove_abandoned_among(now, ABANDONED_SEARCH_MAX)
     }
@@ -23,7 +24,7 @@ impl Store {
         let (mut looked_at, mut removed) = (0, 0);
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((path, depth)) = waiting.pop() {
-            // A directory that cannot be opened belongs to another user or has disappeared.
+            // The directory belongs to another user or has disappeared.
             let Ok(directory) = self.root.directory(&path) else { continue };
             let Ok(names) = directory.names() else { continue };
             for name in names.map_while(Result::ok) {
@@ -41,7 +42,7 @@ impl Store {
                             Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),
                         }
                     }
-                    // Link under a temporary name: the receiver was killed while replacing another link.
+                    // A link under a temporary name: its receiver was killed while replacing another link.
                     Kind::Link if is_own_temporary(&name) && is_old(&status, now) => {
                         removed += usize::from(directory.remove_file(&name).is_ok());
                     }
@@ -53,12 +54,13 @@ impl Store {
     }
 }
 
-/// True by the change time, which programs cannot set; the modification time may already be the sender's.
+/// Returns true if the inode's change time is old. Programs cannot set that time, whereas the modification time may
+/// already come from the sender.
 fn is_old(status: &Status, now: SystemTime) -> bool {
     now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE)
 }
 
-/// Removes a file whose lock is free; a living receiver holds the lock.
+/// Removes a file if it can be locked; a running receiver would hold the lock.
 fn remove_if_abandoned(directory: &Directory, name: &OsStr, found: &Status) -> io::Result<()> {
     let file = directory.file(Path::new(name))?;
     let status = status_of(&file)?;

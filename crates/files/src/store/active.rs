@@ -1,4 +1,4 @@
-//! Partial files in use by sessions of this program.
+//! Partial files that sessions of this program are writing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,36 +8,37 @@ use super::partial::{Found, Id};
 use super::staged::Staged;
 use crate::owner::Owner;
 
-/// Minimum number of entries before ended ones are swept.
+/// Minimum number of entries before those of ended sessions are removed.
 const ACTIVE_SWEPT_MIN: usize = 64;
 
-/// Partial files that sessions of this program are writing.
+/// Partial files that sessions of this program are writing, by id.
 #[derive(Debug, Default)]
 pub(super) struct ActiveFiles(Mutex<State>);
 
-/// Partial files in use, and some that are no longer.
+/// Table of active files; it also contains some entries of ended sessions.
 #[derive(Debug, Default)]
 pub(super) struct State {
     slots: BTreeMap<Id, Weak<Slot>>,
-    /// Number of entries at which the next sweep is due: twice the last result, for constant amortised cost.
+    /// Number of entries at which ended sessions are removed next: twice the number left by the last removal, so the
+    /// amortised cost is constant.
     swept_at: usize,
     #[cfg(test)]
     pub(super) passed_through: u64,
 }
 
-/// File being received, which another session of its sender may take over.
+/// Slot of a file being received. Another session of the same sender may take the file out.
 #[derive(Debug)]
 pub(crate) struct Slot(Mutex<Option<Staged>>);
 
 impl Slot {
-    /// Locks the file, which is `None` after a takeover.
+    /// Locks the slot. It contains `None` after a takeover.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ActiveFiles {
-    /// Makes a resumable file visible to its sender's other sessions.
+    /// Makes a resumable file visible to other sessions of its sender.
     pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
         let id = staged.keep.as_ref().map(|keep| keep.id.clone());
         let slot = Arc::new(Slot(Mutex::new(Some(staged))));
@@ -47,7 +48,8 @@ impl ActiveFiles {
         slot
     }
 
-    /// Takes a file from the session writing it: a killed sender may return before its receiver notices the loss.
+    /// Takes a file from the session that is writing it. A restarted sender may be back before its old session notices
+    /// the loss of the connection.
     pub(super) fn take_over(&self, id: &Id) -> Option<Staged> {
         let slot = self.state().slots.get(id).and_then(Weak::upgrade)?;
         slot.lock().take()
@@ -57,7 +59,7 @@ impl ActiveFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Files of `owner` in use, which may have no journal yet.
+    /// Returns the files of `owner` that are being written; they may have no journal yet.
     pub(super) fn list(&self, owner: &Owner, now: SystemTime) -> BTreeMap<Id, Found> {
         let wanted = Id::of(owner, b"");
         let slot = |(id, slot): (&Id, &Weak<Slot>)| Some((id.clone(), slot.upgrade()?));

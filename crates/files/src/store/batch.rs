@@ -1,4 +1,4 @@
-//! Files and directories that are flushed together.
+//! Entries that are flushed together and then confirmed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,35 +17,35 @@ use super::staged::Finished;
 use super::{Made, Store};
 use crate::beneath::{Identity, status_of};
 
-/// Reason for refusing a file that would replace another one of its own session.
+/// Sentence for a file that would replace another file of the same session.
 const SAME_NAME: &str = "the receiver's file system does not tell its name from that of another file of this transfer (or there are too many \
                          to tell): send it by itself under another name";
 
-/// Item to be confirmed after the flush.
+/// Entry that is confirmed after the next flush.
 #[derive(Debug)]
 pub(crate) enum Unpublished {
-    /// A file.
+    /// A received file that lacks its final name.
     File(Box<Finished>),
-    /// An existing file with the same content, which may not be on the disk yet.
+    /// An existing file with the same content, which may not have been flushed yet.
     Unchanged(Box<Existing>),
-    /// An existing foreign file with the same content, and the received one. The latter is flushed all the same: response time must not
-    /// reveal which case it is.
+    /// An existing foreign file with the same content, and the received file. The received one is flushed too, as if it
+    /// were stored: the response time must not reveal that the foreign file exists.
     Adopted(Box<(Existing, Finished)>),
-    /// A directory that is complete.
+    /// A complete directory.
     Directory {
         /// Name of the directory.
         name: RelativeName,
-        /// The directory, created or found.
+        /// Directory that was created or existed already.
         made: Made,
-        /// Entry that states its metadata.
+        /// Entry that contains the directory's metadata.
         entry: Entry,
     },
-    /// A link, created or found.
+    /// A link that was created or existed already.
     Link,
 }
 
 impl Unpublished {
-    /// Bytes held in the disk cache.
+    /// Returns the bytes of content that may still be in the page cache only.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::File(finished) => finished.staged.len(),
@@ -57,17 +57,18 @@ impl Unpublished {
 }
 
 impl Store {
-    /// True if further waiting is useless, or would exceed the descriptors permitted over all sessions.
+    /// Returns true if waiting for more entries is useless, or would exceed the number of descriptors permitted over
+    /// all sessions.
     pub(crate) fn is_crowded(&self) -> bool {
-        // The store itself holds one count.
+        // The store itself holds one reference.
         !self.options.sync || Arc::strong_count(&self.held) > self.held_max
     }
 
-    /// Flushes all content, then names the files and sets the directories' metadata, in this order, and flushes these with everything else
-    /// in `changed`. Results are in the order of the items, and are durable.
+    /// Flushes all content, then names the files and sets the directories' metadata, then flushes the names in all
+    /// directories of `changed`. Results are in the order of the entries; entries with a successful result are durable.
     ///
     /// # Errors
-    /// Fails if names could not be flushed: the state of every item is then unknown.
+    /// Fails if names could not be flushed. The state of every entry is then unknown.
     pub(crate) fn publish(
         &self,
         batch: Vec<Unpublished>,
@@ -88,14 +89,14 @@ impl Store {
                 },
                 Unpublished::Unchanged(existing) => flushed.map(|()| self.confirm(&existing, changed)),
                 Unpublished::Adopted(mut both) => {
-                    // The adopted file now belongs to its sender.
+                    // The adopted file now belongs to the sender, so it may get hard links.
                     both.0.is_linkable = both.1.staged.is_linkable;
                     flushed.map(|()| self.confirm(&both.0, changed))
                 }
                 Unpublished::Link => Ok(()),
                 Unpublished::Directory { name, made, entry } => self.finish_directory(&name, made, &entry, changed),
             });
-            // Flush early: hundreds of directories would hold as many descriptors.
+            // Flush in between, because each directory holds a descriptor.
             if changed.is_many() {
                 self.flush_names(changed)?;
             }
@@ -138,7 +139,7 @@ impl Store {
             .unzip();
         let mut results = BTreeMap::new();
         for (place, flushed) in places.into_iter().zip(flush_all(&files, &self.together)) {
-            // The first of two errors counts.
+            // The first error of an entry's files is kept.
             let result = results.entry(place).or_insert(Ok(()));
             if result.is_ok() {
                 *result = flushed;
@@ -148,7 +149,7 @@ impl Store {
     }
 
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {
-        // Keep the file open, and so locked, until it has its name: an unlocked one may count as abandoned.
+        // Keep the file open, and so locked, until it has its final name. An unlocked file may be treated as abandoned.
         let mut staged = finished.staged;
         self.note(changed, staged.temporary.place());
         let failed = |error: &io::Error| Failure::from_io("rename the finished file", error);
@@ -176,7 +177,7 @@ impl Store {
         Ok(())
     }
 
-    /// True if a complete file may replace the current holder of its name, if any.
+    /// Returns true if a complete file may replace an existing entry of its name.
     fn replaces(&self, place: &Place, destination: &OsStr) -> bool {
         let replace = &self.options.replace;
         let is_asked =
@@ -184,10 +185,11 @@ impl Store {
         replace.is_always() || (replace.is_possible() && is_asked())
     }
 
-    /// Key of a file or link on a file system that folds names, if existing files may be replaced; else `None`.
+    /// Returns the spelling key of a file or link. `None` if the file system does not fold names, or if no existing
+    /// file may be replaced.
     ///
     /// # Errors
-    /// Fails if it would replace another file of its own session.
+    /// Fails if the entry would replace another file of the same session.
     pub(super) fn check_spelling(
         &self,
         place: &Place,

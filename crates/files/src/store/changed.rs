@@ -1,4 +1,4 @@
-//! Directories in which a session has changed names: held open, once each, until they are flushed.
+//! Directories in which a session has changed names. Each is held open once until it is flushed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,35 +16,36 @@ use super::spellings::{Spellings, folds};
 use crate::beneath::{Directory, Identity};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 
-/// Open directory below the output directory, shared by all work of a session there.
+/// Open directory below the output directory, shared by all operations of a session in that directory.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// Path below the output directory.
     path: PathBuf,
     identity: Identity,
     directory: Directory,
-    /// True if the directory folds case, once known.
+    /// True if the directory folds case; unset until tested.
     folds: OnceLock<bool>,
-    /// Counts the descriptors over all sessions.
+    /// Counts this directory's descriptor in the total over all sessions.
     _counted: Arc<()>,
 }
 
-/// Directories of a session with unflushed names. Existing ones are included: their creator may have been interrupted before its flush.
+/// Directories of a session with unflushed names. Directories that already existed are included too, as their creator
+/// may have been interrupted before its flush.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
-    /// Directory used last, because files arrive directory by directory.
+    /// Directory used most recently. Files arrive directory by directory, so it is usually the next one too.
     last: Option<Arc<Place>>,
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
-    /// Files of the session in directories that fold names.
+    /// Files stored by the session in directories that fold names.
     pub(super) spellings: Spellings,
-    /// Files of the session that may get hard links.
+    /// Files stored by the session that may get hard links.
     pub(super) linkable: Linkable,
 }
 
 #[derive(Debug)]
 struct Unflushed {
     place: Arc<Place>,
-    /// Descriptor opened for reading before the final mode, which may forbid that.
+    /// Descriptor that was opened for reading before the final mode was set, as that mode may forbid reading.
     readable: Option<File>,
 }
 
@@ -61,7 +62,8 @@ impl Place {
         &self.path
     }
 
-    /// True if the directory folds case, tested with the `name` of the file `identity`.
+    /// Returns true if the directory folds case. The first call tests this with `name`, which belongs to the file
+    /// `identity`.
     pub(super) fn folds(&self, name: &OsStr, identity: Identity) -> bool {
         *self.folds.get_or_init(|| folds(&self.directory, name, identity))
     }
@@ -72,18 +74,19 @@ impl Place {
 }
 
 impl Changed {
-    /// True if a flush is due.
+    /// Returns true if a directory needs a flush.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.unflushed.is_empty()
     }
 
-    /// True if [`DIRECTORIES_FLUSHED_MAX`] wait, which should be flushed before more follow.
+    /// Returns true if [`DIRECTORIES_FLUSHED_MAX`] directories need a flush, which should then be done before others
+    /// follow.
     pub(crate) fn is_many(&self) -> bool {
         self.unflushed.len() >= DIRECTORIES_FLUSHED_MAX
     }
 
-    /// Directory found at `path`, or the open descriptor of the same one. The found one is opened first: its name may have passed to
-    /// another directory.
+    /// Returns the already open descriptor of the directory `found`, or `found` itself. The caller opens the path anew
+    /// each time, because the name may now belong to another directory.
     pub(super) fn share(&mut self, path: &Path, found: Directory, counter: &Arc<()>) -> io::Result<Arc<Place>> {
         let identity = found.own_status()?.identity;
         if let Some(last) = self.last.as_ref().filter(|last| last.is(path, identity)) {
@@ -106,7 +109,7 @@ impl Changed {
         Ok(place)
     }
 
-    /// Schedules a flush of `place`, by the descriptor `readable` if given.
+    /// Schedules a flush of `place`. The descriptor `readable` is used for it, if given.
     pub(super) fn note(&mut self, place: &Arc<Place>, readable: Option<File>) {
         let key = (place.path.clone(), place.identity);
         let unflushed =
@@ -122,20 +125,21 @@ impl Changed {
 }
 
 impl Store {
-    /// Directory as by [`Changed::share`], with an error for display.
+    /// Calls [`Changed::share`], and converts its error to a failure for display.
     pub(super) fn share(&self, path: &Path, found: Directory, changed: &mut Changed) -> Result<Arc<Place>, Failure> {
         let shared = changed.share(path, found, &self.held);
         shared.map_err(|error| Failure::from_io("look up its directory", &error))
     }
 
-    /// Records that names in `place` have changed, or may be unflushed.
+    /// Records that names in `place` have changed, or may not be flushed yet.
     pub(super) fn note(&self, changed: &mut Changed, place: &Arc<Place>) {
         if self.options.sync {
             changed.note(place, None);
         }
     }
 
-    /// Flushes the names in all changed directories, in groups, since each takes a second descriptor.
+    /// Flushes the names in all changed directories. This is done in groups, since each directory takes a second
+    /// descriptor.
     pub(crate) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
         changed.last = None;
         let mut left: Vec<Unflushed> = std::mem::take(&mut changed.unflushed).into_values().collect();
@@ -156,6 +160,6 @@ impl Store {
 
 #[cfg(test)]
 thread_local! {
-    /// Groups of directories that were flushed together.
+    /// Groups of directories that were flushed together, for tests.
     pub(super) static FLUSHED: std::cell::RefCell<Vec<Vec<PathBuf>>> = const { std::cell::RefCell::new(Vec::new()) };
 }

@@ -1,4 +1,4 @@
-//! Obstacles to an entry that are known without storing it.
+//! Obstacles to storing an entry that can be found without storing it.
 
 use std::io;
 use std::path::Path;
@@ -10,16 +10,16 @@ use super::{Store, through_link};
 use crate::beneath::{Kind, is_link};
 
 impl Store {
-    /// Checks that no entry of another kind is in the place of a file or directory, or on the path to it.
+    /// Checks that no entry of another kind has the name of a file or directory, or is on the path to it.
     ///
     /// # Errors
-    /// Returns the failure that storing would have.
+    /// Returns the failure that storing the entry would have.
     pub(crate) fn would_store(&self, name: &RelativeName, is_directory: bool) -> Result<(), Failure> {
         let exists = |sentence| Err(Failure::new(FailureCode::Exists, sentence));
         let path = name.path();
         let parent = match self.root.directory(path.parent().unwrap_or_else(|| Path::new(""))) {
             Ok(parent) => parent,
-            // The directory would be created.
+            // Storing would create the missing directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) if is_link(&error) => return Err(through_link()),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {

@@ -1,7 +1,7 @@
-//! Existing file under the name of a received one.
+//! Existing file of the receiver under the name of a received file.
 //!
-//! A sender learns its content only if the same key stored it, or the user allows questions of all senders. Any other file is *foreign*: no
-//! answer and no response time depends on its content, length, time or mode.
+//! A sender learns about such a file only if the same key stored it, or if the user permits questions of all senders.
+//! Any other file is *foreign*: no answer and no response time depends on its content, length, time or mode.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -27,30 +27,31 @@ use crate::owner::Owner;
 pub(crate) struct Existing {
     pub(super) file: File,
     pub(super) place: Arc<Place>,
-    /// Last component of its name.
+    /// Last component of the file's name.
     pub(super) name: OsString,
     pub(super) key: FileKey,
     len: u64,
-    /// True if it belongs to its sender and may get hard links in this session.
+    /// True if the file belongs to the session's sender and may get hard links in this session.
     pub(super) is_linkable: bool,
-    /// Counts the descriptors over all sessions.
+    /// Counts this file's descriptor in the total over all sessions.
     _counted: Arc<()>,
 }
 
-/// Result of a completely received file.
+/// Result for a file that was received completely.
 #[derive(Debug)]
 pub(crate) enum Completed {
-    /// The file gets its name.
+    /// The file is to get its final name.
     New(Box<Finished>),
-    /// Its sender had stored the same content before, which stays untouched.
+    /// The sender had already stored the same content. The existing file stays untouched.
     Unchanged(Box<Existing>),
-    /// A foreign file has the same content, and now belongs to the sender too. The sender gets the answer of a new file, at the same time.
+    /// A foreign file has the same content, and now belongs to this sender too. The sender gets the same answer as for
+    /// a new file, after the same time.
     Adopted(Box<(Existing, Finished)>),
 }
 
 impl Store {
-    /// The regular file `name`, if `owner` may know it, it may turn out equal to an entry of at least the stated length, and it would not
-    /// be replaced anyway.
+    /// Returns the regular file `name` if it is worth comparing with an entry. It must be long enough for the entry,
+    /// `owner` must be permitted to learn its content, and the options must not permit replacing it.
     pub(crate) fn existing(
         &self,
         owner: Option<&Owner>,
@@ -67,12 +68,12 @@ impl Store {
         (may_be_same && !replace.permits(name.path())).then_some(existing)
     }
 
-    /// True if `owner` may learn the file's content.
+    /// Returns true if `owner` may learn the content of the file.
     pub(super) fn is_known(&self, existing: &Existing, owner: Option<&Owner>) -> bool {
         self.options.allow_update || owner.is_some_and(|owner| is_sender(&existing.file, owner.as_str()))
     }
 
-    /// Opens the regular file `name`, if there is one.
+    /// Opens the regular file `name`. `None` if there is no such file.
     pub(super) fn regular(&self, name: &RelativeName, changed: &mut Changed) -> Option<Existing> {
         let (place, last) = self.place(name, changed).ok()?;
         self.regular_in(&place, last, name)
@@ -80,7 +81,7 @@ impl Store {
 
     fn regular_in(&self, place: &Arc<Place>, last: &OsStr, name: &RelativeName) -> Option<Existing> {
         let directory = place.directory();
-        // Opening another kind could block, or affect a device.
+        // Check the kind first: opening a FIFO could block, and opening a device could have side effects.
         if directory.status(last).ok()?.kind != Kind::File {
             return None;
         }
@@ -99,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Decides about a verified file that may replace the current holder of its name.
+    /// Decides whether a verified file is stored, or is equal to the existing file of its name.
     pub(super) fn complete(&self, finished: Finished, name: &RelativeName, entry: &Entry, over: &Over) -> Completed {
         let staged = &finished.staged;
         let (place, destination, sender) = (staged.temporary.place(), &staged.destination, staged.sender.as_ref());
@@ -114,7 +115,7 @@ impl Store {
         match existing {
             Some(existing) if self.is_known(&existing, sender) => {
                 let is_same = self.is_same_known(&existing, staged, entry, over);
-                // Dropping `finished` removes the temporary file.
+                // In the first case, dropping `finished` removes the received file.
                 let existing = existing.for_entry(sender, entry);
                 if is_same { Completed::Unchanged(Box::new(existing)) } else { Completed::New(Box::new(finished)) }
             }
@@ -144,10 +145,11 @@ impl Store {
             })
     }
 
-    /// Gives a foreign file to `sender`, as if it had been replaced. False where that would be visible: the file is then replaced.
+    /// Transfers a foreign file to `sender`, as if it had been replaced. Returns false if the difference to a
+    /// replacement would be visible; the file is then really replaced.
     fn adopt(&self, existing: &Existing, sender: Option<&Owner>, entry: &Entry) -> bool {
         let adopt = || {
-            // A file with another hard link stays foreign.
+            // This fails for a file with another hard link, which thus stays foreign.
             let own = existing.place.directory().own_file(&existing.name)?;
             if status_of(&own)?.identity != status_of(&existing.file)?.identity {
                 return Ok(false);
@@ -162,14 +164,14 @@ impl Store {
         })
     }
 
-    /// True if a replaceable file has the entry's mode and time, or has just got them.
+    /// Returns true if an existing file has the entry's mode and time, or if both could be set.
     pub(super) fn has_metadata_of(&self, existing: &Existing, entry: &Entry) -> Result<bool, Failure> {
         let failed = |error| Failure::from_io("set the time and mode of the file that exists", &error);
         let status = status_of(&existing.file).map_err(failed)?;
         if status.mode == self.mode(entry) && existing.has_mtime(entry).map_err(failed)? {
             return Ok(true);
         }
-        // A file with another hard link keeps its metadata.
+        // This fails for a file with another hard link, which thus keeps its metadata.
         let Ok(own) = existing.place.directory().own_file(&existing.name) else { return Ok(false) };
         if status_of(&own).map_err(failed)?.identity != status.identity {
             return Ok(false);
@@ -179,9 +181,9 @@ impl Store {
     }
 }
 
-/// Foreign file under the name of a received one, if its content is equal. The same amount is read in any case: otherwise the response time
-/// would reveal its length. It is read after the other has arrived completely, and is replaced if it differs, so no second question about
-/// it is possible.
+/// Returns the foreign file under the name of a received file if both have the same content. The same number of bytes
+/// is read in any case; otherwise the response time would reveal the foreign file's length. The sender cannot repeat
+/// the question: the comparison takes a complete transfer, and a differing file is then replaced.
 fn foreign_that_is_same(existing: Option<Existing>, staged: &Staged, over: &Over) -> Option<Existing> {
     let existing = existing.filter(|existing| existing.len == staged.len());
     let file = existing.as_ref().map_or(&staged.file, |existing| &existing.file);
@@ -190,28 +192,28 @@ fn foreign_that_is_same(existing: Option<Existing>, staged: &Staged, over: &Over
 }
 
 impl Existing {
-    /// View of the file as the possible result of an entry of `owner`.
+    /// Marks whether the file may get hard links as the result of `entry` from `owner`.
     pub(super) fn for_entry(self, owner: Option<&Owner>, entry: &Entry) -> Self {
         let is_own = || owner.is_some_and(|owner| is_sender(&self.file, owner.as_str()));
         Self { is_linkable: entry.has_more_names() && is_own(), ..self }
     }
 
-    /// Handle for reading.
+    /// Returns the open file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Key that identifies the file.
+    /// Returns the key that identifies the file.
     pub(crate) fn key(&self) -> &FileKey {
         &self.key
     }
 
-    /// Length in bytes.
+    /// Returns the length, bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// True if its modification time is the entry's.
+    /// Returns true if the file has the modification time of `entry`.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -220,12 +222,13 @@ impl Existing {
         Ok((status.mtime_s, status.mtime_ns) == (entry.mtime_s, entry.mtime_ns))
     }
 
-    /// True if length and BLAKE3 hash match, and all bytes of the other were `received`. Otherwise the file is not read: a few bytes could
-    /// make the receiver read its longest file, repeatedly. The answer covers the whole: a sender that learnt the first difference could
-    /// find out the content byte by byte.
+    /// Returns true if length and BLAKE3 hash match, and the sender has sent all bytes (`received`). Without all bytes
+    /// the file is not read; otherwise, a sender could make the receiver read a long file repeatedly with a few bytes.
+    /// The comparison covers the whole file: if it stopped at the first difference, the sender could find out the
+    /// content byte by byte.
     ///
     /// # Errors
-    /// Passes on errors of the file system, and fails if the session is over.
+    /// Passes on errors of the file system, and fails if the session has ended.
     pub(crate) fn is_identical(
         &self,
         received: u64,

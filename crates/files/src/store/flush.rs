@@ -1,8 +1,9 @@
-//! Flushing of files, together where that is cheaper.
+//! Flushing of several files, by one flush of the whole file system if that is cheaper.
 //!
-//! Flushing a file costs the disk one or two writes, however small the file; files flushed together share them. For several files, the
-//! whole file system is flushed (`syncfs`), which also waits for other programs' writes. If that fails, is not known to reach the disk and
-//! report errors, or was too slow recently, each file is flushed alone, several in parallel.
+//! Flushing a file costs the disk one or two writes, however small the file is. Files flushed together share these
+//! writes. For several files, the whole file system is therefore flushed (`syncfs`), although this also waits for
+//! writes of other programs. Each file is flushed alone, several in parallel, if `syncfs` fails, is not known to reach
+//! the disk and report errors, or was too slow recently.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 use crate::beneath::{flush_file_system, status_of};
 use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
 
-/// Decision to flush whole file systems. A flush slower than flushing each file (other programs write much) suspends that for a number of
-/// flushes, doubled each time.
+/// Decides between one flush of the whole file system and a flush of each file. A whole flush that takes too long,
+/// because other programs write much, suspends whole flushes for a number of flushes. The number doubles each time.
 #[derive(Debug, Default)]
 pub(super) struct Together {
-    /// Flushes left before the next attempt.
+    /// Number of flushes until a whole flush is tried again.
     left: AtomicUsize,
     /// Length of the next suspension, in flushes.
     pause: AtomicUsize,
@@ -48,7 +49,7 @@ impl Together {
     }
 }
 
-/// Flushes all `files`; results are in their order.
+/// Flushes all `files`; returns their results in order.
 pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<()>> {
     let mut file_systems: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
     for (place, file) in files.iter().enumerate() {
@@ -57,7 +58,7 @@ pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<
     }
     let mut results = BTreeMap::new();
     for (device, places) in file_systems {
-        // The file opened first reports the errors of all.
+        // `syncfs` reports errors since the file was opened, so the file opened first reports the errors of all files.
         let is_flushed = device.is_some()
             && places.len() >= FLUSHED_TOGETHER_MIN
             && together.is_due()
@@ -68,7 +69,7 @@ pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<
     results.into_values().collect()
 }
 
-/// Flushes the files at `places` one by one, several in parallel; results are in the order of `places`.
+/// Flushes the files at the indices `places` one by one, several in parallel. Results are in the order of `places`.
 fn flush_each(places: &[usize], files: &[&File]) -> Vec<io::Result<()>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(BTreeMap::new());
@@ -83,7 +84,7 @@ fn flush_each(places: &[usize], files: &[&File]) -> Vec<io::Result<()>> {
     let helpers = places.len().min(FLUSHES_AT_ONCE_MAX).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            // Without additional threads, this one does all the work.
+            // If no thread can be started, the current thread does all the work.
             if std::thread::Builder::new().name("flush files".to_owned()).spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(pauses(), *FLUSH_PAUSE.start());
     }
 
-    /// One file that fails to flush among many: each has its own result, in order.
+    /// One of many files cannot be flushed: each file has its own result, in order.
     #[cfg(unix)]
     #[test]
     fn results_are_those_of_each_file_however_many() {
@@ -125,7 +126,7 @@ mod tests {
         for count in [1, FLUSHED_TOGETHER_MIN, 100] {
             let files: Vec<File> = (0..count)
                 .map(|number| match number {
-                    // The device accepts bytes, but cannot be flushed.
+                    // `/dev/null` accepts bytes, but cannot be flushed.
                     2 => File::options().write(true).open("/dev/null").unwrap(),
                     _ => File::create(here.path().join(number.to_string())).unwrap(),
                 })

@@ -1,4 +1,4 @@
-//! Files of a session that may get hard links, since the session stored or confirmed them as its sender's own.
+//! Files of a session that may get hard links, because the session stored them or confirmed that its sender owns them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,19 +8,20 @@ use crate::limits::HARD_LINKED_FILES_MAX;
 
 const HASH_BYTES: usize = 16;
 
-/// Hashes of name and inode, so that neither another file of the name nor another name of the file matches.
+/// Hashes of path and inode together. Neither another file under the same path nor another path of the same file
+/// matches.
 #[derive(Debug, Default)]
 pub(super) struct Linkable(BTreeSet<[u8; HASH_BYTES]>);
 
 impl Linkable {
-    /// Adds a stored file. Those beyond [`HARD_LINKED_FILES_MAX`] get no hard links.
+    /// Adds a stored file. Beyond [`HARD_LINKED_FILES_MAX`] files, it is ignored and gets no hard links.
     pub(super) fn insert(&mut self, path: &Path, identity: Identity) {
         if self.0.len() < HARD_LINKED_FILES_MAX {
             self.0.insert(hash(path, identity));
         }
     }
 
-    /// True if this file was stored under this name.
+    /// Returns true if this file was stored in this session under this path.
     pub(super) fn has(&self, path: &Path, identity: Identity) -> bool {
         self.0.contains(&hash(path, identity))
     }

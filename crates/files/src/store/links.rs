@@ -1,7 +1,7 @@
-//! Links: symbolic ones that stay inside their tree, and hard links to files of the same session.
+//! Creation of links: symbolic links that stay inside their tree, and hard links to files of the same session.
 //!
-//! Links are created after all files of the session, so that no file is written through one. Each is created in an open directory that was
-//! reached without following links.
+//! Links are created after all files of the session, so that no file is written through a link. Each link is created in
+//! an open directory that was reached without following links.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,35 +22,36 @@ use crate::beneath::{Directory, Identity, Kind, lacks_links, status_of};
 use crate::limits::{LINK_HOPS_MAX, LINK_STEPS_MAX};
 use crate::owner::Owner;
 
-/// Failure for a hard link to a file of another session.
+/// Sentence for a hard link to a file that was not stored in this session.
 const NOT_STORED: &str = "the file that it is another name of was not stored in this session, or is not this sender's: see what failed besides, and \
                           send again";
 
-/// Directory in which links are being created. Dropping it restores its time and mode, also when a session breaks.
+/// Directory in which links are being created. Dropping it restores its time and mode, even if the session breaks off.
 #[derive(Debug)]
 pub(crate) struct LinkDirectory {
     place: Arc<Place>,
-    /// Previous time and mode; `None` for the output directory itself, which no sender describes.
+    /// Original time, and the guard of the mode. `None` for the output directory itself, whose metadata no sender
+    /// describes.
     before: Option<(FileTime, OpenDirectory)>,
 }
 
-/// Current holder of a link's name.
+/// Entry that currently has a link's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
-    /// The same link.
+    /// The link already exists.
     Same,
     /// An entry that may be replaced.
     Other,
 }
 
 impl Store {
-    /// True if links can be created safely, which needs directory descriptors.
+    /// Returns true if links can be created safely, which requires directory descriptors.
     pub(crate) fn keeps_links(&self) -> bool {
         cfg!(unix)
     }
 
-    /// Creates a symbolic link, unless it exists. `within` is the last link's directory.
+    /// Creates a symbolic link, unless it exists. `within` is the directory of the previous link; it is updated.
     ///
     /// # Errors
     /// Fails if the link is not created.
@@ -60,7 +61,7 @@ impl Store {
         within: &mut Option<LinkDirectory>,
         changed: &mut Changed,
     ) -> Result<Confirmed, Failure> {
-        // Open the directory first: starting at a link would lead elsewhere.
+        // Open the directory first. This fails below a symbolic link, from which the target would lead elsewhere.
         let (place, last) = self.place(name, changed)?;
         let target = self.check_target(name, link)?;
         let there = self.there(name, (place.directory(), last), (link, target))?;
@@ -73,13 +74,15 @@ impl Store {
         let ((), temporary) = made.map_err(|error| not_made(&error))?;
         self.date(&place, temporary.name(), link);
         let made = place.directory().status(temporary.name()).map_err(|error| not_made(&error))?;
-        // The time is set first: a session that breaks here leaves nothing that the next one would not recognise.
+        // The link's time is set before its final name, so that after an interruption the next session recognises it as
+        // the same link.
         let named = self.name_link(temporary, made.identity, last, there == There::Other, changed);
         self.note(changed, &place);
         named.map(|()| Confirmed::Stored)
     }
 
-    /// Creates the hard link `name` to the file `first` of this session, unless it exists. `within` is as in [`Store::make_symbolic_link`].
+    /// Creates the hard link `name` to the file `first` of this session, unless it exists. For `within` see
+    /// [`Store::make_symbolic_link`].
     ///
     /// # Errors
     /// Fails if the link is not created.
@@ -94,7 +97,7 @@ impl Store {
         let file = from.directory().status(from_last).map_err(|_| not_stored())?;
         let (place, last) = self.place(name, changed)?;
         let is_own = file.kind == Kind::File && changed.linkable.has(first.path(), file.identity);
-        // The sender must not learn whether two foreign names are hard links of one file.
+        // Otherwise, the sender could learn that two names of foreign files are hard links to the same file.
         if !is_own && !self.options.allow_update {
             return Err(not_stored());
         }
@@ -106,7 +109,7 @@ impl Store {
         if !is_own {
             return Err(not_stored());
         }
-        // A hard link would preserve a set-user-id program after its owner removes it.
+        // A hard link would keep a vulnerable set-user-id program alive after its owner has removed it.
         if file.mode & 0o7000 != 0 {
             let sentence = "the file that it is another name of runs with its owner's rights at the receiver, and gets no further name";
             return Err(Failure::new(FailureCode::Permission, sentence));
@@ -115,16 +118,18 @@ impl Store {
         let made =
             Temporary::make(&place, |directory, temporary| from.directory().add_name(from_last, directory, temporary));
         let ((), temporary) = made.map_err(|error| not_made(&error))?;
-        // Another file may have had the verified name when the link was created: the rename checks the identity.
+        // The name `first` may have passed to another file before the link was created, so the rename checks the
+        // identity.
         let named = self.name_link(temporary, file.identity, last, there == There::Other, changed);
         self.note(changed, &place);
         named.map(|()| Confirmed::Stored)
     }
 
-    /// True if the link exists, as far as `owner` may know; nothing is created. `first` is the file of a hard link.
+    /// Returns true if the link exists, as far as `owner` may know. Creates nothing. `first` is the file of a hard
+    /// link.
     ///
     /// # Errors
-    /// Returns the failure that creating the link would have, as far as known.
+    /// Returns the failure that creating the link would have, as far as it can be foreseen.
     pub(crate) fn would_link(
         &self,
         (name, link): (&RelativeName, &Link),
@@ -134,7 +139,7 @@ impl Store {
     ) -> Result<bool, Failure> {
         self.would_store(name, false)?;
         let target = if first.is_none() { Some(self.check_target(name, link)?) } else { None };
-        // The directory would be created.
+        // If the directory cannot be opened, creating the link would create it.
         let Ok((directory, last)) = self.parent(name) else { return Ok(false) };
         let there = match (target, first) {
             (Some(target), _) => self.there(name, (&directory, last), (link, target))?,
@@ -150,7 +155,8 @@ impl Store {
         Ok(there == There::Same)
     }
 
-    /// Target of a symbolic link, if it stays inside the link's tree, both as text and with existing links followed.
+    /// Returns the target of a symbolic link if it stays inside the link's tree, both as text and after following the
+    /// links that exist on the way.
     fn check_target<'a>(&self, name: &RelativeName, link: &'a Link) -> Result<&'a OsStr, Failure> {
         let refused =
             |sentence: String| Failure::new(FailureCode::Name, format!("the receiver refuses the link: {sentence}"));
@@ -164,7 +170,8 @@ impl Store {
         }
     }
 
-    /// Resolves a link's target. Existing links, whoever created them, may lead anywhere.
+    /// Returns true if a link's target stays inside the tree once resolved. Links that exist on the way may come from
+    /// anyone and lead anywhere.
     fn leads_inside(&self, name: &RelativeName, target: &OsStr) -> io::Result<bool> {
         let mut components = name.components();
         let tree = components.next().unwrap_or_default();
@@ -181,7 +188,7 @@ impl Store {
                 continue;
             }
             let path: PathBuf = std::iter::once(tree).chain(reached.iter().map(OsString::as_os_str)).collect();
-            // A missing directory contains no link to the outside.
+            // A missing directory contains no link that could lead outside.
             let directory = match self.root.directory(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 directory => directory?,
@@ -194,7 +201,7 @@ impl Store {
                 Ok(Kind::Link) => {
                     hops += 1;
                     if hops > LINK_HOPS_MAX {
-                        // The system follows no more links either.
+                        // The system follows no more links than this either.
                         return Ok(true);
                     }
                     let next = directory.link_target(&component)?;
@@ -210,8 +217,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Current holder of a symbolic link's name. A link's creator is unknown, so only a sender that also knows its time learns that it is
-    /// equal, unless every sender may ask.
+    /// Returns the entry that has a symbolic link's name. The creator of an existing link is unknown. A sender
+    /// therefore learns that the link is the same only if it also sent the link's time, or if every sender may ask.
     fn there(
         &self,
         name: &RelativeName,
@@ -227,7 +234,7 @@ impl Store {
         if is_same() == Some(true) { Ok(There::Same) } else { self.there_of_unknown(name, directory, last) }
     }
 
-    /// Current holder of the name of a hard link to `first`.
+    /// Returns the entry that has the name of a hard link to `first`.
     fn there_of(
         &self,
         name: &RelativeName,
@@ -240,7 +247,8 @@ impl Store {
         }
     }
 
-    /// Current holder of a name not known to have the same file or link: none, or a replaceable one.
+    /// Returns the state of a name whose entry is not known to be the same link: it is free, or its entry may be
+    /// replaced.
     fn there_of_unknown(&self, name: &RelativeName, directory: &Directory, last: &OsStr) -> Result<There, Failure> {
         match directory.status(last).map(|status| status.kind) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
@@ -253,7 +261,8 @@ impl Store {
         }
     }
 
-    /// Starts creating links in `place`, the directory of `name`, if it differs from the last one: saves its time, and makes it writable.
+    /// Prepares the directory of `name` for links, unless it is also the previous link's directory: saves its time, and
+    /// makes it writable.
     fn enter(
         &self,
         name: &RelativeName,
@@ -265,7 +274,7 @@ impl Store {
         if within.as_ref().is_some_and(is_same) {
             return Ok(());
         }
-        // Restore the last directory before reading this one's time: they may be the same.
+        // Restore the previous directory before reading this one's time: they may be the same directory.
         *within = None;
         let status = place.directory().own_status().map_err(|error| Failure::from_io("look it up", &error))?;
         let mut before = None;
@@ -284,12 +293,12 @@ impl Store {
     fn date(&self, place: &Place, name: &OsStr, link: &Link) {
         let mtime = FileTime::from_unix_time(link.mtime_s, link.mtime_ns);
         if let Err(error) = place.directory().set_link_mtime(name, mtime) {
-            // Without the time, an unchanged link may be created again.
+            // If the time is missing, a later session creates the unchanged link again.
             tracing::debug!(%error, "a symbolic link has the time at which it was made");
         }
     }
 
-    /// Names a link, replacing the current holder if permitted.
+    /// Gives a link its final name, replacing an existing entry if permitted.
     fn name_link(
         &self,
         mut temporary: Temporary,
@@ -318,7 +327,7 @@ impl Drop for LinkDirectory {
     }
 }
 
-/// Components in the order in which the system would look them up.
+/// Splits a target into components, in the order in which the system would look them up.
 fn components_of(target: &OsStr) -> VecDeque<OsString> {
     let all = target.as_encoded_bytes().split(|byte| *byte == b'/');
     let named = all.filter(|component| !matches!(*component, b"" | b"."));
@@ -341,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// FAT and many network file systems give this error.
+    /// FAT and many network file systems return some of these errors.
     #[test]
     fn a_file_system_without_links_is_told_from_one_that_is_full_or_forbids_it() {
         for (number, code) in [

@@ -1,26 +1,26 @@
-//! Names of a sender's directory, in order of arrival, which is sorted.
+//! Names in one of the sender's directories, kept in order of arrival, which is sorted.
 
 use crate::limits::LISTING_BYTES_HELD_MAX;
 
-/// Sorted names, stored contiguously.
+/// Sorted names in one contiguous buffer.
 #[derive(Debug, Default)]
 pub(super) struct ListedNames {
     bytes: Vec<u8>,
     ends: Vec<u32>,
-    /// Number of comparisons.
+    /// Number of comparisons, for tests.
     #[cfg(test)]
     compared: std::sync::atomic::AtomicU64,
 }
 
 impl ListedNames {
-    /// Appends a name greater than all others.
+    /// Appends a name, which must be greater than all others.
     pub(super) fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
-        // The limit on names is reached long before.
+        // Cannot overflow: the limit of `is_full` is far below `u32::MAX`.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
-    /// True if the limit is reached.
+    /// Returns true once the memory limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() + self.ends.len() * size_of::<u32>() >= LISTING_BYTES_HELD_MAX
     }
@@ -38,7 +38,7 @@ impl ListedNames {
         self.len().checked_sub(1).map(|last| self.get(last))
     }
 
-    /// Index of a name.
+    /// Returns the index of a name, by binary search.
     pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -74,7 +74,7 @@ mod tests {
             let (mut moved, mut capacity) = (0, 0);
             while names.len() < count && !names.is_full() {
                 names.push(format!("{:08}", 2 * names.len() + 1).as_bytes());
-                // A growing buffer is moved, and doubles.
+                // The buffer has grown: all bytes before it were moved.
                 if names.bytes.capacity() > capacity {
                     (moved, capacity) = (moved + names.bytes.len(), names.bytes.capacity());
                 }

@@ -1,4 +1,4 @@
-//! Directories in use by sessions, which other sessions must neither delete nor make read-only.
+//! Directories in use by sessions. Other sessions must neither delete them nor make them read-only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::opened_up::OpenedUp;
 use crate::beneath::Identity;
 
-/// Directories that sessions have open.
+/// Directories in use by sessions, by identity.
 #[derive(Debug, Default)]
 pub(super) struct OpenDirectories(Mutex<BTreeMap<Identity, Open>>);
 
 #[derive(Debug, Default)]
 struct Open {
     sessions: usize,
-    /// Writable state to be reverted at the end.
+    /// Restores the original mode when dropped, if a session has made the directory writable.
     opened_up: Option<OpenedUp>,
 }
 
-/// Directory in use by a session, until dropped.
+/// Marks a directory as in use by a session until dropped.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     all: Arc<OpenDirectories>,
@@ -25,13 +25,13 @@ pub(super) struct OpenDirectory {
 }
 
 impl OpenDirectories {
-    /// Marks this directory as in use until the result is dropped.
+    /// Marks this directory as in use until the returned value is dropped.
     pub(super) fn open(self: &Arc<Self>, identity: Identity) -> OpenDirectory {
         self.lock().entry(identity).or_default().sessions += 1;
         OpenDirectory { all: Arc::clone(self), identity }
     }
 
-    /// True if some session uses the directory.
+    /// Returns true if any session uses the directory.
     pub(super) fn has(&self, identity: Identity) -> bool {
         self.lock().contains_key(&identity)
     }
@@ -42,16 +42,16 @@ impl OpenDirectories {
 }
 
 impl OpenDirectory {
-    /// Takes charge of a directory made writable: its mode is restored when no session uses it.
+    /// Takes charge of a directory that was made writable. Its mode is restored when no session uses it any more.
     pub(super) fn keep(&self, opened_up: OpenedUp) {
         match self.all.lock().get_mut(&self.identity) {
             Some(open) if open.opened_up.is_none() => open.opened_up = Some(opened_up),
-            // Another session has made it writable at the same time.
+            // Another session has already made the directory writable and restores its mode.
             _ => opened_up.forget(),
         }
     }
 
-    /// Drops the saved mode, because another mode has been set.
+    /// Discards the saved mode, because a new mode has been set.
     pub(super) fn forget_mode(&self) {
         if let Some(opened_up) = self.all.lock().get_mut(&self.identity).and_then(|open| open.opened_up.take()) {
             opened_up.forget();
@@ -65,7 +65,7 @@ impl Drop for OpenDirectory {
         if let Some(open) = all.get_mut(&self.identity) {
             open.sessions -= 1;
             if open.sessions == 0 {
-                // Restore the mode before another session reads it.
+                // Restore the mode under the lock, before another session can read it.
                 all.remove(&self.identity);
             }
         }

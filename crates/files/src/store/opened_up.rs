@@ -1,7 +1,8 @@
-//! Existing directories without write permission of their owner, this user: made writable while something is stored in them.
+//! Existing directories that their owner (this process's user) may not write to: they are made writable while something
+//! is stored in them.
 //!
-//! A tree may have directories of mode 0555 (such as Go's module cache), in which nothing could be stored a second time. `rsync` does the
-//! same.
+//! A tree may contain directories of mode 0555, such as Go's module cache. Without this, nothing could be stored in
+//! them a second time. `rsync` does the same.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,21 +14,21 @@ use dfcp_framing::names::RelativeName;
 use super::Store;
 use crate::beneath::{Directory, Identity, Status};
 
-/// Directory that is writable while this value exists. Dropping it restores the mode, also when a session breaks. (After a kill, the
-/// directory stays writable.)
+/// Directory that is writable while this value exists. Dropping it restores the mode, even if the session breaks off.
+/// If the process is killed, the directory stays writable.
 #[derive(Debug)]
 pub(super) struct OpenedUp {
-    /// Output directory; one descriptor serves all, as there may be many.
+    /// Output directory. The descriptor is shared by all values, because there may be many of them.
     root: std::sync::Arc<Directory>,
     path: PathBuf,
     identity: Identity,
-    /// Previous mode.
+    /// Mode to restore.
     mode: u32,
     is_settled: bool,
 }
 
 impl Store {
-    /// Makes the directory `last` in `parent` writable, if this user owns it and lacks write permission.
+    /// Makes the directory `last` in `parent` writable, if this process's user owns it and lacks write permission.
     pub(super) fn open_up(
         &self,
         name: &RelativeName,
@@ -49,7 +50,7 @@ impl Store {
 }
 
 impl OpenedUp {
-    /// Drops the saved mode, because another mode has been set.
+    /// Discards the saved mode, because a new mode has been set.
     pub(super) fn forget(mut self) {
         self.is_settled = true;
     }

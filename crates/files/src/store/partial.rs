@@ -1,8 +1,9 @@
-//! Partial files that can be resumed: a file under a reserved name in its target directory, and a journal in a common directory of the
-//! output directory.
+//! Partial files that a later session can resume. Each consists of a file under a reserved name in its target
+//! directory, and a journal in a common directory of the output directory.
 //!
-//! Both names derive from the sender's key and the file's name, so no sender finds another's; a journal's name begins with a part derived
-//! from the key alone, so that one sender's are found without reading others. A receiver holds the file's lock while writing to it.
+//! Both names derive from the sender's key and the file's name, so no sender can find another sender's partial files. A
+//! journal's name begins with digits derived from the key alone, so the journals of one sender are found without
+//! reading others. A receiver holds the file's lock while writing to the file.
 
 mod claims;
 mod journal;
@@ -32,46 +33,47 @@ use crate::limits::{
 };
 use crate::owner::Owner;
 
-/// Directory of the journals, below the output directory. Senders cannot use its name.
+/// Directory of the journals, below the output directory. The file name is reserved, so senders cannot use it.
 const JOURNALS: &str = ".dfcp-journals.part";
 const JOURNAL_SUFFIX: &str = ".journal";
-/// Digits of an [`Id`] for the sender; the next constant counts those for the file.
+/// Hex digits of an [`Id`] derived from the sender; the remaining [`FILE_DIGITS`] derive from sender and name.
 const SENDER_DIGITS: usize = 16;
 const FILE_DIGITS: usize = 32;
-/// Partial files of an output directory.
+/// All partial files of an output directory.
 #[derive(Debug)]
 pub struct Partials {
     root: Directory,
     sync: bool,
     claims: Claims,
     table: Table,
-    /// Number of journals opened.
+    /// Number of journals read so far.
     #[cfg(test)]
     visited: std::sync::atomic::AtomicU64,
 }
 
-/// Identifier of a partial file and part of its names: digits derived from the sender, then digits derived from sender and name.
+/// Identifier of a partial file, contained in the names of file and journal: digits derived from the sender, then
+/// digits derived from sender and file name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(String);
 
-/// Partial file that was found.
+/// Partial file found below the output directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Sender, name, length and time.
+    /// Sender, name, length and modification time of the file.
     pub file: UnfinishedFile,
     /// Length of the stored part, bytes.
     pub offset: u64,
-    /// Disk space if it has no holes, bytes.
+    /// Disk space of the file if it has no holes, bytes.
     pub bytes: u64,
-    /// True while a receiver is writing to it.
+    /// True while a receiver is writing to the file.
     pub is_active: bool,
-    /// True if another session of its sender may resume it.
+    /// True if another session of the same sender may resume the file.
     pub is_free: bool,
-    /// Time of its last change, of content or metadata.
+    /// Time of the last change of content or metadata.
     pub changed: SystemTime,
 }
 
-/// State that makes a partial file resumable. Dropping it removes the journal, unless it was kept.
+/// State that makes a partial file resumable. Dropping it removes the journal, unless [`Keep::keep`] was called.
 #[derive(Debug)]
 pub(super) struct Keep {
     partials: Arc<Partials>,
@@ -79,37 +81,37 @@ pub(super) struct Keep {
     pub(super) file: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
     has_lost: Arc<AtomicBool>,
-    /// First part whose chaining value is not in the journal.
+    /// Number of the first part whose chaining value is not in the journal.
     next_span: usize,
-    /// Length in the journal or in a pending record, bytes.
+    /// Length recorded in the journal or in a pending record, bytes.
     offset: u64,
     recorded: Arc<Mutex<Recorded>>,
-    /// Bytes charged to its sender.
+    /// Bytes charged to the sender.
     claimed_bytes: u64,
     is_kept: bool,
 }
 
-/// Extent of a file's journal.
+/// Progress recorded in a file's journal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     offset: u64,
-    /// First part whose chaining value is not in the journal.
+    /// Number of the first part whose chaining value is not in the journal.
     next_span: usize,
 }
 
-/// Writer state of a file's journal.
+/// State of the journal of a file that is being received.
 #[derive(Debug)]
 enum Recorder {
-    /// There is no journal.
+    /// No journal exists.
     Missing,
-    /// The journal is valid but cannot be appended to.
+    /// A valid journal exists that cannot be appended to, but only rewritten.
     Earlier,
     Open(Journal),
-    /// The file has its name or is given up: nothing more is written.
+    /// The file was stored under its final name or given up: no more records are written.
     Closed,
 }
 
-/// Journal record, written once the content is on the disk.
+/// Journal record to be written, after a flush of the content that it describes.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     partials: Arc<Partials>,
@@ -118,18 +120,18 @@ pub(crate) struct Checkpoint {
     place: Arc<Place>,
     identity: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
-    /// Set after a failed flush: the system reports that only once per descriptor.
+    /// Set after a failed flush, because the system reports a write error only once per descriptor.
     has_lost: Arc<AtomicBool>,
     recorded: Arc<Mutex<Recorded>>,
     offset: u64,
     next_span: usize,
-    /// Chaining values missing in the journal.
+    /// Chaining values that are not in the journal yet, by number of the part.
     spans: Vec<(usize, ChainingValue)>,
-    /// Complete state, for a new journal.
+    /// Complete state, used if the journal must be created anew.
     state: State,
 }
 
-/// Open and locked partial file.
+/// Partial file, opened and locked.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) offset: u64,
@@ -143,30 +145,30 @@ impl Id {
         hasher.update(&(owner.as_str().len() as u64).to_be_bytes()).update(owner.as_str().as_bytes()).update(name);
         let mut sender = blake3::Hasher::new_derive_key("DFCP sender of unfinished files, version 1");
         sender.update(owner.as_str().as_bytes());
-        // A collision of 128 bits between one sender's files must be constructed, and only causes resending; senders that share 64 bits
-        // would share their places.
+        // A collision of 128 bits between files of one sender must be constructed by that sender, and merely causes
+        // resending. Two senders whose keys share 64 bits would share their limit on the number of journals.
         let (sender, file) = (sender.finalize().to_hex(), hasher.finalize().to_hex());
         Self(format!("{}{}", &sender[..SENDER_DIGITS], &file[..FILE_DIGITS]))
     }
 
-    /// Id from the name of a journal.
+    /// Returns the id contained in the name of a journal.
     fn of_journal(name: &OsStr) -> Option<Self> {
         let id = name.to_str()?.strip_suffix(JOURNAL_SUFFIX)?;
         let is_one = id.len() == SENDER_DIGITS + FILE_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_one.then(|| Self(id.to_owned()))
     }
 
-    /// Digits derived from the sender.
+    /// Returns the digits derived from the sender.
     fn sender(&self) -> &str {
         &self.0[..SENDER_DIGITS]
     }
 
-    /// True if both ids have the same sender.
+    /// Returns true if both ids belong to the same sender.
     pub(super) fn is_of_sender_of(&self, other: &Self) -> bool {
         self.sender() == other.sender()
     }
 
-    /// Name of the file in its directory.
+    /// Returns the name of the partial file in its directory.
     pub(super) fn file_name(&self) -> OsString {
         format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", &self.0[SENDER_DIGITS..]).into()
     }
@@ -177,7 +179,7 @@ impl Id {
 }
 
 impl Partials {
-    /// Opens the partial files below the directory at `path`, for inspection.
+    /// Opens the partial files below the output directory at `path`, for inspection.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -185,7 +187,7 @@ impl Partials {
         Ok(Self::new(Directory::open(path, Resolution::of_system())?, false, None))
     }
 
-    /// Manages the partial files below `root`, of which each sender may leave `bytes_max` in all.
+    /// Manages the partial files below `root`. Each sender may leave partial files of at most `bytes_max` in total.
     pub(super) fn new(root: Directory, sync: bool, bytes_max: Option<u64>) -> Self {
         Self {
             root,
@@ -197,21 +199,22 @@ impl Partials {
         }
     }
 
-    /// Charges `bytes` for a file; returns its previous charge.
+    /// Charges `bytes` to the sender for a file; returns the file's previous charge.
     ///
     /// # Errors
-    /// Fails if the sender's limit is exceeded.
+    /// Fails if the sender's total exceeds the limit.
     pub(super) fn claim(&self, owner: &Owner, id: &Id, bytes: u64) -> Result<Option<Claim>, Failure> {
         self.claims.claim(owner, id, bytes)
     }
 
-    /// Reverts a charge.
+    /// Restores the charge from before [`Partials::claim`].
     pub(super) fn disclaim(&self, id: &Id, before: Option<Claim>) {
         self.claims.restore(id, before);
     }
 
-    /// Partial files of `owner`, or of all. Their invalid journals, those without a file, and all that have not changed for
-    /// [`ABANDONED_AGE`] before `now`, are removed with their files.
+    /// Returns the partial files of `owner`, or of all senders. On the way, invalid journals and journals without a
+    /// file are removed. Files that have not changed for [`ABANDONED_AGE`] before `now` are removed with their
+    /// journals.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -219,7 +222,8 @@ impl Partials {
         self.list_beside(BTreeMap::new(), owner, now)
     }
 
-    /// Partial files as by [`Partials::list`], except those that this program is writing, which may lack journals.
+    /// Like [`Partials::list`], for files not written by this program. `active` contains the files that it is writing;
+    /// they may lack journals and are added to the result.
     pub(super) fn list_beside(
         &self,
         active: BTreeMap<Id, Found>,
@@ -235,7 +239,7 @@ impl Partials {
                 if !found.contains_key(id)
                     && let Some(one) = self.look(&journals, id, now)?
                 {
-                    // For other owners, the journals' times are enough.
+                    // Other senders' files are not looked at: their change times come from the journals.
                     self.table.touch(id, if one.is_active { now } else { one.changed });
                     found.insert(id.clone(), one);
                 }
@@ -252,7 +256,7 @@ impl Partials {
         Ok(found)
     }
 
-    /// Ids of the journals, and those among them that may be abandoned.
+    /// Returns the ids of all journals, and the ids of journals that may be abandoned.
     fn read_names(&self, journals: &Directory, now: SystemTime) -> io::Result<(BTreeSet<Id>, BTreeSet<Id>)> {
         let mut ids = BTreeSet::new();
         for name in journals.names()?.take(PARTIALS_MAX * 2) {
@@ -269,7 +273,8 @@ impl Partials {
         Ok((ids, old.into_iter().collect()))
     }
 
-    /// Removes a journal whose creation was interrupted by a kill; creating one takes far less time.
+    /// Removes a journal without its final name if it is old. Creating a journal takes far less time, so its receiver
+    /// must have been killed.
     fn remove_half_made(journals: &Directory, name: &OsStr, now: SystemTime) {
         let is_old = |status: Status| now.duration_since(status.changed).is_ok_and(|age| age >= HALF_MADE_AGE);
         if journals.status(name).is_ok_and(is_old)
@@ -295,7 +300,7 @@ impl Partials {
             }
         };
         let status = status_of(&file)?;
-        // A locked file is being written by another program.
+        // The lock shows that another program is writing the file.
         let is_active = file.try_lock().is_err();
         if !is_active && now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE) {
             self.remove(&identity, id)?;
@@ -318,7 +323,7 @@ impl Partials {
         let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
         let file = place.directory().own_unfinished(&id.file_name())?;
         lock_soon(&file)?;
-        // Another session may have deleted the directory before the lock.
+        // Another session may have replaced or removed the file before the lock was taken.
         if place.directory().status(&id.file_name())?.identity != status_of(&file)?.identity {
             return Err(io::Error::other("another file has its name now"));
         }
@@ -326,7 +331,7 @@ impl Partials {
         Ok(Some(Opened { file, offset, identity, spans }))
     }
 
-    /// Content of a journal, if it is readable and about this file.
+    /// Returns the content of a journal if it is readable and belongs to this id.
     fn read(&self, journals: &Directory, id: &Id) -> io::Result<Option<(UnfinishedFile, State)>> {
         #[cfg(test)]
         self.visited.fetch_add(1, Ordering::Relaxed);
@@ -351,11 +356,12 @@ impl Partials {
         directory.remove_file(&id.file_name())
     }
 
-    /// Reserves a place for a journal. If all are taken, the sender with most files gives up its least recently changed one for a sender
-    /// with fewer: otherwise few senders could fill the directory for a week. Returns true for a new place.
+    /// Reserves a place in the table of journals. If all places are taken, the sender with the most journals loses its
+    /// least recently changed one to a sender with fewer. Otherwise, a few senders could occupy all places for a week.
+    /// Returns true if the place is new.
     ///
     /// # Errors
-    /// Fails if there is no place, or the file system fails.
+    /// Fails if no place can be freed, or if the file system fails.
     fn take_place(&self, journals: &Directory, id: &Id) -> io::Result<bool> {
         let now = SystemTime::now();
         if !self.table.is_read() {
@@ -371,7 +377,7 @@ impl Partials {
         Err(io::Error::other("too many files are unfinished already"))
     }
 
-    /// Removes a partial file, unless it is in use: it then counts as changed at `now`.
+    /// Removes a partial file, unless it is in use. A file in use is marked as changed at `now` instead.
     fn give_up(&self, journals: &Directory, id: &Id, now: SystemTime) -> io::Result<()> {
         let Some((identity, _)) = self.read(journals, id)? else {
             self.forget(journals, id);
@@ -389,7 +395,7 @@ impl Partials {
                 return Ok(());
             }
         };
-        // Its sender may just have returned.
+        // The lock may be held because the sender has just returned.
         if file.try_lock().is_err() {
             self.table.touch(id, now);
             return Ok(());
@@ -399,18 +405,20 @@ impl Partials {
         Ok(())
     }
 
-    /// Removes a journal.
+    /// Removes a journal and its charge.
     fn forget(&self, journals: &Directory, id: &Id) {
         self.claims.release(id);
         match journals.remove_file(&id.journal_name()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, "a journal of an unfinished file cannot be removed");
-                // The journal keeps its place, but is not the next candidate.
+                // The journal keeps its place. Marking it as changed keeps it from being the next candidate for
+                // removal.
                 self.table.touch(id, SystemTime::now());
             }
             _ => self.table.release(id),
         }
-        // Removing the directory succeeds only without other journals: an output directory without partial files looks unused.
+        // Removing the directory succeeds only if it is empty. An output directory without partial files then looks
+        // unused.
         let _ = self.root.remove_directory(OsStr::new(JOURNALS));
     }
 
@@ -443,7 +451,7 @@ impl Partials {
 }
 
 impl Keep {
-    /// State of a new file, for which `claimed_bytes` are charged.
+    /// Creates the state of a new file, for which `claimed_bytes` are charged.
     pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile, claimed_bytes: u64) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Missing));
         Self {
@@ -460,7 +468,7 @@ impl Keep {
         }
     }
 
-    /// State of a file that is resumed at `offset`. The next record rewrites its journal.
+    /// Creates the state of a file that is resumed at `offset`. The next record rewrites the file's journal.
     pub(super) fn resumed(
         partials: Arc<Partials>,
         id: Id,
@@ -483,10 +491,10 @@ impl Keep {
         }
     }
 
-    /// Raises the file's length to `len` bytes.
+    /// Raises the charge to `len` bytes if the file has become longer.
     ///
     /// # Errors
-    /// Fails if that exceeds the announced length and the sender's limit.
+    /// Fails if `len` exceeds both the charged length and the sender's limit.
     pub(super) fn grow(&mut self, len: u64) -> Result<(), Failure> {
         if len > self.claimed_bytes {
             self.partials.claim(&self.file.owner, &self.id, len)?;
@@ -495,7 +503,7 @@ impl Keep {
         Ok(())
     }
 
-    /// Length recorded in the journal, bytes, if no record is pending. A journal that could not be created records nothing.
+    /// Returns the length recorded in the journal or in a pending record, bytes. 0 if the journal could not be created.
     pub(super) fn written_down(&mut self) -> u64 {
         if matches!(&*locked(&self.journal), Recorder::Missing) {
             (self.offset, self.next_span) = (0, 0);
@@ -503,18 +511,18 @@ impl Keep {
         self.offset
     }
 
-    /// Counts pending records as unwritten: another session is about to read the journal.
+    /// Discards pending records from the known progress, because another session is about to read the journal.
     pub(super) fn take_back_unwritten(&mut self) {
         let Recorded { offset, next_span } = *locked(&self.recorded);
         (self.offset, self.next_span) = (offset, next_span);
     }
 
-    /// True if written content has failed to reach the disk.
+    /// Returns true if written content has failed to reach the disk.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// Record to write now; `None` if nothing is new.
+    /// Returns the record to be written now; `None` if there is no progress since the last one.
     pub(super) fn checkpoint(
         &mut self,
         file: &File,
@@ -549,7 +557,7 @@ impl Keep {
         }))
     }
 
-    /// Keeps the journal with a file of `len` bytes. False if there is no journal.
+    /// Keeps the journal for a file of `len` bytes beyond this value's drop. Returns false if there is no journal.
     pub(super) fn keep(&mut self, len: u64) -> bool {
         self.is_kept = matches!(&*locked(&self.journal), Recorder::Open(_) | Recorder::Earlier);
         if self.is_kept {
@@ -580,7 +588,8 @@ impl Checkpoint {
     /// Flushes the content, then writes the record.
     ///
     /// # Errors
-    /// Passes on errors of the file system, and fails if there are too many partial files. The next record then rewrites the journal.
+    /// Passes on errors of the file system. Also fails if there are too many partial files. After an error, the next
+    /// record rewrites the journal.
     pub(crate) fn write(self) -> io::Result<()> {
         if self.partials.sync
             && let Err(error) = self.file.sync_data()
@@ -589,7 +598,7 @@ impl Checkpoint {
             return Err(error);
         }
         let mut recorder = locked(&self.journal);
-        // A later record was faster; an older one after it would revert the progress.
+        // A later record may have been written first; this older one would then revert the progress.
         if locked(&self.recorded).offset >= self.offset {
             return Ok(());
         }
@@ -601,7 +610,7 @@ impl Checkpoint {
             Recorder::Missing | Recorder::Earlier => self.begin().map(|journal| *recorder = Recorder::Open(journal)),
         };
         if written.is_err() && matches!(&*recorder, Recorder::Open(_)) {
-            // The journal may end in a partial record, after which no other would count.
+            // The journal may now end in an incomplete record, after which further records would be ignored.
             *recorder = Recorder::Earlier;
         }
         if written.is_ok() {
@@ -613,7 +622,7 @@ impl Checkpoint {
     fn begin(&self) -> io::Result<Journal> {
         let journals = self.partials.journals_made()?;
         let is_new = self.partials.take_place(&journals, &self.id)?;
-        // Flush the file's own name, without which the journal is useless.
+        // The partial file's own name must be on the disk first; the journal is useless without it.
         let made = self.partials.flush(self.place.directory()).and_then(|()| {
             let name = self.id.journal_name();
             Journal::create(&journals, &name, &self.identity, &self.state, self.partials.sync)
@@ -627,7 +636,7 @@ impl Checkpoint {
     }
 }
 
-/// Locks a file that another program may be inspecting, with a brief lock.
+/// Locks a file, retrying for a while: another program may hold the lock briefly to inspect the file.
 fn lock_soon(file: &File) -> io::Result<()> {
     for _ in 0..LOCK_TRIES_MAX {
         match file.try_lock() {

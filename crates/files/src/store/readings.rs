@@ -1,4 +1,5 @@
-//! Full reads of files that a few bytes from a sender can trigger: limited per session, and stopped at its end.
+//! Full reads of files that a sender can cause with a few bytes. They are limited per session, and stopped when the
+//! session ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,27 +14,28 @@ use dfcp_framing::names::RelativeName;
 use crate::beneath::{Identity, Status, status_of};
 use crate::limits::{FILES_READ_REMEMBERED_MAX, READINGS_PER_FILE_MAX};
 
-/// A file that changed within this time before it was read may change again invisibly: file system times are this coarse.
+/// Coarsest resolution of file times. If a file changed less than this time before it was read, a second change may
+/// leave its times unchanged, so the hash is not cached.
 const TIMES_RESOLUTION: Duration = Duration::from_secs(2);
 
-/// Flag of an ended session, which stops its reads. Clones share it.
+/// Flag that is set when a session ends, to stop its reads. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Over(Arc<AtomicBool>);
 
-/// Guard that ends a session's reads when dropped.
+/// Guard that sets an [`Over`] flag when dropped.
 #[derive(Debug)]
 pub(crate) struct OverOnDrop(Over);
 
-/// Limited reads of existing files in a session.
+/// Reads of existing files in a session, with their cached hashes.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
     over: Over,
     files: BTreeMap<FileKey, Reading>,
-    /// Files in order of their first read.
+    /// Files in the order of their first read.
     order: VecDeque<FileKey>,
 }
 
-/// Key of a file. Systems without inode numbers distinguish files by name.
+/// Key that identifies a file. It includes the name only on systems without inode numbers.
 pub(crate) type FileKey = (Identity, Option<RelativeName>);
 
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ struct Reading {
     known: Option<(State, blake3::Hash)>,
 }
 
-/// State that changes with a file's content.
+/// Metadata that changes whenever a file's content changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     len: u64,
@@ -51,17 +53,17 @@ struct State {
 }
 
 impl Over {
-    /// Ends the session's reads.
+    /// Sets the flag: the session's reads stop.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// True once the session is over.
+    /// Returns true once the session has ended.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Guard that sets the flag when dropped, however the session ends.
+    /// Returns a guard that sets the flag when dropped, for every way of ending the session.
     pub(crate) fn on_drop(&self) -> OverOnDrop {
         OverOnDrop(self.clone())
     }
@@ -80,15 +82,16 @@ impl State {
 }
 
 impl Readings {
-    /// Flag of the session's end.
+    /// Returns the flag that is set when the session ends.
     pub(crate) fn over(&self) -> &Over {
         &self.over
     }
 
-    /// BLAKE3 of a file, cached while the file is unchanged; `None` if it was read too often.
+    /// Returns the BLAKE3 hash of a file, cached while the file is unchanged. `None` if the file was read too often.
     ///
     /// # Errors
-    /// Passes on errors of the file system; fails if the file changes during the read, or the session is over.
+    /// Passes on errors of the file system. Also fails if the file changes during the read, or if the session has
+    /// ended.
     pub(super) fn hash(&mut self, file: &File, key: &FileKey) -> io::Result<Option<blake3::Hash>> {
         self.hash_at(file, key, SystemTime::now())
     }
@@ -113,7 +116,7 @@ impl Readings {
         Ok(Some(hash))
     }
 
-    /// True, and counted, if the file may be read once more on a sender's request.
+    /// Returns true, and counts the read, if a sender may cause one more read of the file.
     pub(crate) fn may_read(&mut self, key: &FileKey) -> bool {
         if !self.files.contains_key(key) {
             if self.order.len() >= FILES_READ_REMEMBERED_MAX
@@ -129,7 +132,7 @@ impl Readings {
         may
     }
 
-    /// Updates the cache after this receiver has set the time or mode of a file.
+    /// Keeps the cached hash valid after this receiver itself has set the time or mode of a file.
     pub(super) fn renew(&mut self, file: &File, key: &FileKey) -> io::Result<()> {
         if let Some((state, _)) = self.files.get_mut(key).and_then(|reading| reading.known.as_mut()) {
             *state = State::of(&status_of(file)?);
@@ -138,15 +141,15 @@ impl Readings {
     }
 }
 
-/// Key of a file in [`Readings`].
+/// Returns the key that identifies a file in [`Readings`].
 pub(super) fn key(status: &Status, name: &RelativeName) -> FileKey {
     (status.identity, Some(name.clone()).filter(|_| !cfg!(unix)))
 }
 
-/// BLAKE3 of the first `len` bytes of a file; `None` if it is shorter.
+/// Returns the BLAKE3 hash of the first `len` bytes of a file. `None` if the file is shorter.
 ///
 /// # Errors
-/// Passes on errors of the file system, and fails if the session is over.
+/// Passes on errors of the file system, and fails if the session has ended.
 pub(super) fn hash(mut file: &File, len: u64, over: &Over) -> io::Result<Option<blake3::Hash>> {
     let mut hasher = blake3::Hasher::new();
     file.seek(SeekFrom::Start(0))?;
@@ -196,7 +199,7 @@ mod tests {
             );
         }
         assert_eq!(READ_BYTES.get(), 7);
-        // The receiver sets the time, and another program the content.
+        // The receiver sets the time; later, another program changes the content.
         filetime::set_file_mtime(&path, filetime::FileTime::from_unix_time(9, 9)).unwrap();
         readings.renew(existing.file(), existing.key()).unwrap();
         assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), Some(blake3::hash(b"content")));
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), None);
     }
 
-    /// A change within the same clock tick of the file system is invisible.
+    /// A change within the same clock tick of the file system does not alter the file's times.
     #[test]
     fn a_file_that_has_only_just_changed_is_not_taken_for_known() {
         let output = tempfile::tempdir().unwrap();
@@ -259,6 +262,6 @@ mod tests {
 
 #[cfg(test)]
 thread_local! {
-    /// Bytes read by this thread.
+    /// Bytes hashed by this thread, for tests.
     pub(crate) static READ_BYTES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

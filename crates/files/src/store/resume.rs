@@ -1,4 +1,4 @@
-//! Files that a sender begins, resumes or asks about, by its key.
+//! Files that an identified sender starts, resumes or offers.
 
 use std::io;
 use std::path::Path;
@@ -19,30 +19,30 @@ use crate::beneath::status_of;
 use crate::hash_tree::{ChainingValue, Shape, TreeHasher};
 use crate::owner::Owner;
 
-/// Start of the content that a sender will send.
+/// Position at which the sender's content starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// The whole file.
+    /// The sender sends the whole file.
     New,
-    /// The content from this offset.
+    /// The sender resumes the file at this offset, bytes.
     At(u64),
 }
 
-/// Beginning of a resumed file.
+/// Already stored beginning of a resumed file.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     /// Division of the file into parts.
     pub shape: Shape,
-    /// Length of the beginning, bytes.
+    /// Length of the stored beginning, bytes.
     pub offset: u64,
-    /// Journalled chaining values of its largest parts.
+    /// Chaining values of the largest parts from the journal; `None` if unknown.
     pub spans: Vec<Option<ChainingValue>>,
-    /// Handle for reading.
+    /// Partial file, open for reading.
     pub file: std::fs::File,
 }
 
 impl Resumed {
-    /// Key of the file, under its future name.
+    /// Returns the key that identifies the partial file. `name` is its final name.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -51,19 +51,19 @@ impl Resumed {
     }
 }
 
-/// Decision about an offered file.
+/// Decision about a file that a sender has offered.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// The receiver wants the file.
+    /// The receiver needs the file.
     Wanted,
-    /// The receiver wants the file, and would replace this one.
+    /// The receiver needs the file, which would replace this older version.
     Replaces(Box<Existing>),
-    /// The receiver already has this file.
+    /// The receiver already has this file with the same content.
     Unchanged(Box<Existing>),
 }
 
 impl Store {
-    /// The unfinished files of `owner`.
+    /// Returns the partial files of `owner`.
     pub(crate) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
         if !self.options.keep_unfinished {
             return Vec::new();
@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// Partial files that a sender may resume.
+    /// Returns the partial files that a sender may resume.
     pub(crate) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         let free = unfinished.into_iter();
         let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
@@ -87,14 +87,15 @@ impl Store {
         .collect()
     }
 
-    /// True if a file of this name may be stored: the name is free or replaceable. Otherwise a partial file is useless.
+    /// Returns true if a file of this name may be stored, because the name is free or its file may be replaced. If
+    /// false, a partial file is of no use.
     fn may_store(&self, name: &[u8]) -> bool {
         let replace = &self.options.replace;
         let is_free = |name: RelativeName| !self.has(&name) || replace.permits(name.path());
         replace.is_always() || RelativeName::parse(name).map_or(true, is_free)
     }
 
-    /// True if the name exists and may be replaced.
+    /// Returns true if the name exists and the options may permit replacing it.
     pub(crate) fn would_replace(&self, name: &RelativeName) -> bool {
         self.options.replace.is_possible() && self.has(name)
     }
@@ -103,20 +104,21 @@ impl Store {
         self.parent(name).is_ok_and(|(directory, last)| directory.status(last).is_ok())
     }
 
-    /// True if this sender may offer files; an empty output directory has nothing to compare.
+    /// Returns true if senders may offer files: in an empty output directory there is nothing to compare.
     pub(crate) fn takes_offers(&self) -> bool {
         self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
     }
 
-    /// True if every sender may learn about existing files, not only about those it stored.
+    /// Returns true if every sender may learn about existing files; if false, only the sender that stored a file.
     pub(crate) fn tells_of_all(&self) -> bool {
         self.options.allow_update
     }
 
-    /// Begins a file as [`Store::begin`] does, for `owner`, which may resume it later or resumes it now.
+    /// Begins a file as [`Store::begin`] does, for the identified sender `owner`. It resumes the file now, or may do so
+    /// later.
     ///
     /// # Errors
-    /// Fails if the file could not be stored even with all its content.
+    /// Fails if the file could not be stored even if all its content arrived.
     pub(crate) fn begin_of(
         &self,
         owner: &Owner,
@@ -163,10 +165,10 @@ impl Store {
         Ok((self.active.register(staged), resumed))
     }
 
-    /// Begins a file as [`Store::begin`] does, for a sender that cannot be recognised again.
+    /// Begins a file as [`Store::begin`] does, for a sender that has no key by which it could be recognised again.
     ///
     /// # Errors
-    /// Fails as [`Store::begin`] does, and if a resumption is requested.
+    /// Fails as [`Store::begin`] does. Also fails if the sender wants to resume the file.
     pub(crate) fn begin_once(
         &self,
         name: &RelativeName,
@@ -201,7 +203,7 @@ impl Store {
         }
         let claimed_bytes = entry.size_hint_bytes.max(offset);
         let before = self.partials.claim(owner, &id, claimed_bytes)?;
-        // Content beyond the journal would prevent holes.
+        // Cut off content beyond the resumed offset: zeros written over it could not become holes.
         let truncated = opened.file.set_len(offset);
         match truncated.and_then(|()| place.directory().file(Path::new(&id.file_name()))) {
             Ok(file) => {
@@ -217,11 +219,11 @@ impl Store {
         }
     }
 
-    /// Decides about a file that `owner` offers or, in a dry run, asks about; changes nothing. For a foreign file the answer depends on the
-    /// name alone.
+    /// Decides about a file that `owner` offers or, in a dry run, asks about. Stores nothing. For a foreign file, the
+    /// answer depends on the name alone.
     ///
     /// # Errors
-    /// Fails if the file cannot be stored.
+    /// Fails if the file could not be stored.
     pub(crate) fn offered(
         &self,
         owner: &Owner,
@@ -234,7 +236,7 @@ impl Store {
         let Some(existing) = self.regular(name, changed).filter(|existing| self.is_known(existing, Some(owner))) else {
             return match self.check(name, 0, changed) {
                 Err(failure) if failure.code == FailureCode::Exists => Err(failure),
-                // The directory may arrive first.
+                // Other failures are ignored, because the file's directory may still arrive.
                 _ => Ok(Offered::Wanted),
             };
         };
@@ -249,7 +251,7 @@ impl Store {
             },
             None => existing.has_mtime(entry).map_err(failed)?,
         };
-        // Equal files need no permission.
+        // Equal files need no permission to replace.
         let replace = &self.options.replace;
         let replaces = if is_same { replace.is_always() } else { replace.permits(name.path()) };
         match (is_same, replaces) {
@@ -259,7 +261,7 @@ impl Store {
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
             (_, true) => Ok(Offered::Replaces(Box::new(existing))),
-            // A file that differs only in time may turn out equal once received.
+            // A file of equal length with another time may turn out to be equal once received.
             (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }

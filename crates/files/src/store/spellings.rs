@@ -1,4 +1,5 @@
-//! Files of one session whose names a file system folds together, such as `a` and `A`: the second would silently replace the first.
+//! Files of one session whose names the file system does not distinguish, such as `a` and `A`. The second would
+//! silently replace the first.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +14,8 @@ use crate::limits::SPELLINGS_MAX;
 #[derive(Debug, Default)]
 pub(super) struct Spellings(BTreeSet<u64>);
 
-/// File by its folded name and by its inode: some file systems also fold encodings, and others have no stable inodes.
+/// Hashes of a file's folded name and of its inode. Both are needed: some file systems fold more than case, and others
+/// have no stable inode numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {
     by_name: u64,
@@ -31,7 +33,7 @@ impl Spelling {
             hasher.finalize_xof().fill(&mut first);
             u64::from_be_bytes(first)
         };
-        // The identity is zero on systems without inode numbers.
+        // Device and inode are zero on systems without inode numbers.
         let number = Some(identity.to_bytes()).filter(|number| *number != [0; 16]);
         let by_number = number.map(|number| short(blake3::Hasher::new().update(&number)));
         Self { by_name: short(&by_name), by_number }
@@ -43,7 +45,8 @@ impl Spelling {
 }
 
 impl Spellings {
-    /// True if the file of this spelling may belong to the session: it does, or the table is full.
+    /// Returns true if the file with this spelling may belong to the session. This is also true for all files once the
+    /// table is full.
     pub(super) fn may_have(&self, there: Spelling) -> bool {
         self.0.len() >= SPELLINGS_MAX || there.both().any(|one| self.0.contains(&one))
     }
@@ -55,7 +58,7 @@ impl Spellings {
     }
 }
 
-/// True if `directory` folds case, tested with `name` of the file `identity`.
+/// Returns true if `directory` folds case: it also has `name`, which belongs to the file `identity`, in upper case.
 pub(super) fn folds(directory: &Directory, name: &OsStr, identity: Identity) -> bool {
     let Some(other) = name.to_str().map(|name| OsString::from(name.to_ascii_uppercase())) else { return false };
     other != *name && directory.status(&other).is_ok_and(|status| status.identity == identity)
@@ -68,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_name_or_by_its_number_and_beyond_the_limit_any_may_be() {
-        // Both exist at the same time, so they have different inodes.
+        // Both files exist at the same time, so their inode numbers differ.
         let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         let [one, other] = files.each_ref().map(|file| status_of(file).unwrap().identity);
         let name = |name: &'static str| Path::new(name);

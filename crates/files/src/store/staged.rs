@@ -1,4 +1,4 @@
-//! File under a temporary name.
+//! File being received under a temporary name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,19 +15,19 @@ use crate::hash_tree::{LEAF_BYTES, Part, TreeHasher};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
 use crate::owner::Owner;
 
-/// Mode of a file that does not have its name yet.
+/// Mode of a file until it gets its final name.
 const UNFINISHED_MODE: u32 = 0o600;
 
-/// File being received. Dropping it removes it.
+/// File being received. Dropping this value removes the file.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(super) file: File,
     pub(super) temporary: Temporary,
     /// Last component of the final name.
     pub(super) destination: OsString,
-    /// Sender, if it can be recognised again.
+    /// Sender of the file, if it has a key by which it can be recognised again.
     pub(super) sender: Option<Owner>,
-    /// BLAKE3 of the content, once verified.
+    /// BLAKE3 hash of the content, once verified.
     pub(super) verified: Option<blake3::Hash>,
     /// True if the file may get hard links in this session.
     pub(super) is_linkable: bool,
@@ -35,18 +35,18 @@ pub(crate) struct Staged {
     pub(super) keep: Option<Keep>,
     content: Content,
     len: u64,
-    /// File position: past the bytes written last.
+    /// File position: the end of the most recent write.
     written_bytes: u64,
-    /// The file system has refused a write.
+    /// True after the file system has refused a write.
     has_failed: bool,
 }
 
 /// Hasher of the content.
 #[derive(Debug)]
 enum Content {
-    /// Hasher of a file that is received in order.
+    /// Sequential hasher, for a file that is received in order.
     Plain(Box<blake3::Hasher>),
-    /// Tree hasher of a resumable file.
+    /// Tree hasher, for a resumable file.
     Tree(Box<TreeHasher>),
 }
 
@@ -72,7 +72,7 @@ impl Staged {
         }
     }
 
-    /// Resumable file whose bytes before `tree`'s position are already in `file`.
+    /// Returns a resumable file whose bytes before `tree`'s position are already in `file`.
     pub(super) fn kept(file: File, temporary: Temporary, destination: &OsStr, keep: Keep, tree: TreeHasher) -> Self {
         let len = tree.position();
         let content = Content::Tree(Box::new(tree));
@@ -87,7 +87,7 @@ impl Staged {
         if let Some(keep) = &mut self.keep {
             keep.grow(self.len + data.len() as u64)?;
         }
-        // Write first, so that lost bytes are never counted.
+        // Write before hashing, so that bytes which could not be written are never counted.
         let written = self.write_solid(self.len, data);
         self.check(written)?;
         match &mut self.content {
@@ -105,17 +105,17 @@ impl Staged {
         written.map_err(|error| Failure::from_io("write the file", &error))
     }
 
-    /// True if the file system has refused a write, as a full disk does.
+    /// Returns true if the file system has refused a write, for example because the disk is full.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// True if content accepted by the file system did not reach the disk; the system reports that once.
+    /// Returns true if content accepted by the file system did not reach the disk. The system reports that only once.
     pub(super) fn has_lost(&self) -> bool {
         self.keep.as_ref().is_some_and(Keep::has_lost)
     }
 
-    /// Overwrites the bytes at `position`. They enter the hash by [`Staged::insert`].
+    /// Overwrites the bytes at `position`. The caller adds them to the hash by [`Staged::insert`].
     ///
     /// # Errors
     /// Fails if the data cannot be written.
@@ -124,14 +124,14 @@ impl Staged {
         self.check(written)
     }
 
-    /// Sets the chaining value of an existing part.
+    /// Sets the chaining value of a part that is already in the file.
     pub(crate) fn insert(&mut self, part: Part, value: crate::hash_tree::ChainingValue) {
         if let Content::Tree(tree) = &mut self.content {
             tree.tree().insert(part, value);
         }
     }
 
-    /// Tree hasher of a resumable file.
+    /// Returns the tree hasher of a resumable file; `None` for other files.
     pub(crate) fn tree(&self) -> Option<&TreeHasher> {
         match &self.content {
             Content::Plain(_) => None,
@@ -139,7 +139,8 @@ impl Staged {
         }
     }
 
-    /// Writes `data` at `start`, except blocks of zeros. A block cut by the borders of `data` counts by the part inside.
+    /// Writes `data` at `start`, except blocks of zeros. A block only partly inside `data` is skipped if that part is
+    /// zero.
     fn write_solid(&mut self, start: u64, data: &[u8]) -> io::Result<()> {
         const ZEROS: [u8; HOLE_BYTES_MIN] = [0; HOLE_BYTES_MIN];
         let mut end = 0;
@@ -167,15 +168,15 @@ impl Staged {
         Ok(())
     }
 
-    /// Sets the file's length, which a trailing hole has not extended.
+    /// Sets the file's length, since skipped zeros at the end do not extend the file.
     pub(super) fn finish_length(&self) -> io::Result<()> {
         if self.written_bytes == self.len { Ok(()) } else { self.file.set_len(self.len) }
     }
 
-    /// BLAKE3 of all bytes, after [`Staged::finish_length`]. `None` if the parts are incomplete.
+    /// Returns the BLAKE3 hash of all bytes; call [`Staged::finish_length`] before. `None` if parts are missing.
     ///
     /// # Errors
-    /// Passes on errors of the file system: a file of unexpected length is read again.
+    /// Passes on errors of the file system. A file whose length differs from the announced one is read again.
     pub(super) fn hash(&mut self) -> io::Result<Option<blake3::Hash>> {
         let tree = match &self.content {
             Content::Plain(hasher) => return Ok(Some(hasher.finalize())),
@@ -190,7 +191,7 @@ impl Staged {
         Ok((hasher.count() == self.len).then(|| hasher.finalize()))
     }
 
-    /// Journal record to write; `None` if the file cannot be resumed or nothing is new.
+    /// Returns the journal record to be written; `None` if the file is not resumable or has no new progress.
     ///
     /// # Errors
     /// Passes on errors of the file system.
@@ -198,13 +199,13 @@ impl Staged {
         let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
         let offset = tree.shape().floor(tree.position());
         if self.written_bytes < offset {
-            // Materialise a trailing hole, which the journal would otherwise overstate.
+            // Extend the file over skipped zeros at its end; otherwise the recorded length would exceed the file's.
             self.file.set_len(self.len)?;
         }
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// Journal record for a file on a full disk, as [`Staged::checkpoint`]. The last leaf is cut off to make room for the journal.
+    /// Like [`Staged::checkpoint`], for a file on a full disk. Cuts off the last leaf to make room for the journal.
     fn cut_back(&mut self) -> io::Result<Option<Checkpoint>> {
         let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
         if keep.has_lost() {
@@ -216,7 +217,7 @@ impl Staged {
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// Leaves the file to be resumed by another session, if possible.
+    /// Leaves the file for resumption by another session, if possible.
     pub(crate) fn leave(mut self) {
         if let Some(keep) = &mut self.keep {
             keep.take_back_unwritten();
@@ -234,14 +235,15 @@ impl Staged {
         self.leave_as_written_down();
     }
 
-    /// Leaves the file to another session, as far as it is journalled already. It may have its final mode, which may forbid further writes.
+    /// Leaves the file to another session with the progress journalled so far. The file may already have its final
+    /// mode, which may forbid further writes, so that mode is reset.
     pub(super) fn leave_as_written_down(mut self) {
         let len = self.len;
         if self.keep.as_mut().is_some_and(|keep| keep.keep(len)) {
             if let Err(error) = set_mode(&self.file, UNFINISHED_MODE) {
                 tracing::warn!(%error, "an unfinished file keeps its mode");
             }
-            // A pending record shares the file description, and would keep the lock.
+            // A pending record shares the open file description, and would keep the lock.
             if let Err(error) = self.file.unlock() {
                 tracing::debug!(%error, "an unfinished file stays locked for a while");
             }
@@ -249,34 +251,34 @@ impl Staged {
         }
     }
 
-    /// Length so far, bytes.
+    /// Length of the content received so far, bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
 
-/// Temporary name of a file, with its directory. Dropping it removes the file.
+/// Temporary name of a file in its directory. Dropping this value removes the file.
 #[derive(Debug)]
 pub(super) struct Temporary {
     place: Arc<Place>,
     name: OsString,
-    /// The file is no longer owned here: it has its final name, or another session has resumed it.
+    /// True if the file must not be removed on drop: it has its final name, or another session may resume it.
     is_settled: bool,
 }
 
 impl Temporary {
-    /// Creates a file with `mode` in the directory `place`, which stays open until the file has its name. The open file is locked, so that
-    /// other receivers do not treat it as abandoned.
+    /// Creates a file with `mode` in the directory `place`. The directory stays open until the file has its final name.
+    /// The file is locked, so that other receivers do not treat it as abandoned.
     pub(super) fn create(place: &Arc<Place>, mode: u32) -> io::Result<(File, Self)> {
         let (file, temporary) = Self::make(place, |directory, name| directory.create_file(name, mode))?;
         if let Err(error) = file.try_lock() {
-            // Some file systems lack locks; nothing is removed as abandoned there either.
+            // Some file systems lack locks. Abandoned files are not removed there either.
             tracing::debug!(%error, "an unfinished file is not locked");
         }
         Ok((file, temporary))
     }
 
-    /// Creates something in the directory `place` under a free name.
+    /// Creates an entry by `make` in the directory `place` under a random free name.
     pub(super) fn make<T>(
         place: &Arc<Place>,
         make: impl Fn(&Directory, &OsStr) -> io::Result<T>,
@@ -293,7 +295,7 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
-    /// Creates a resumable file, as [`Temporary::create`] does. An earlier partial file is given up.
+    /// Creates a resumable file as [`Temporary::create`] does. An existing partial file is truncated.
     pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
         let name = id.file_name();
         let file = match place.directory().create_file(&name, UNFINISHED_MODE) {
@@ -310,7 +312,7 @@ impl Temporary {
         Ok((file, temporary))
     }
 
-    /// Takes over an existing file.
+    /// Returns the temporary name of an existing file.
     pub(super) fn adopt(place: &Arc<Place>, name: OsString) -> Self {
         Self { place: Arc::clone(place), name, is_settled: false }
     }
@@ -319,12 +321,13 @@ impl Temporary {
         &self.place
     }
 
-    /// Temporary name.
+    /// Returns the temporary name.
     pub(super) fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Renames the file if it has this identity: another user of the directory may have put another file under the temporary name.
+    /// Gives the file its final name if its identity is still `identity`: another user of the directory may have put
+    /// another file under the temporary name.
     pub(super) fn rename(&mut self, identity: Identity, destination: &OsStr, replace: bool) -> io::Result<()> {
         if self.place.directory().status(&self.name)?.identity != identity {
             return Err(io::Error::other("another file has taken its place"));
@@ -349,10 +352,10 @@ impl Drop for Temporary {
     }
 }
 
-/// Verified file that only lacks its name. Dropping it removes it.
+/// Verified file that only lacks its final name. Dropping this value removes the file.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(super) staged: Staged,
-    /// Counts the descriptors over all sessions.
+    /// Counts this file's descriptor in the total over all sessions.
     pub(super) _counted: Arc<()>,
 }

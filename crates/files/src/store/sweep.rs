@@ -1,7 +1,7 @@
-//! Deletion of entries that the sender does not have, one name after the other.
+//! Deletion, in a listed directory, of entries that the sender does not have.
 //!
-//! Neither side's names are held in full: the sender's arrive sorted, and the directory is read once per piece of them. All deletions use
-//! descriptors, follow no links and stay within the file system.
+//! Neither side's names are held in full. The sender's names arrive sorted and are processed in pieces; the directory
+//! is read once per piece. All deletions use descriptors, follow no links and stay within the file system.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,93 +23,95 @@ use crate::beneath::{Directory, Identity, Kind, Status, is_mount, is_sender, sta
 use crate::exclude::Exclude;
 use crate::owner::Owner;
 
-/// Directory being listed.
+/// Deletion in progress in one listed directory.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     name: RelativeName,
     directory: Directory,
-    /// Status before any deletion.
+    /// Metadata of the directory before any deletion.
     before: Status,
-    /// Sender's names of the current piece.
+    /// Sender's names in the current piece.
     listed: ListedNames,
-    /// Last name of the previous piece.
+    /// Last name of the previous piece; names up to it are settled.
     above: Option<Vec<u8>>,
     /// True if the current piece is the last one.
     is_last: bool,
-    /// Files with a sender's name in another spelling, on a file system that folds names.
+    /// Files that exist under a sender's name in another spelling, on a file system that folds names.
     same: BTreeSet<Identity>,
-    /// Stack of directories being read. Empty between pieces.
+    /// Stack of directories being read, the listed one first. Empty between pieces.
     levels: Vec<Level>,
     has_deleted: bool,
 }
 
 struct Level {
     directory: Directory,
-    /// Last component.
+    /// Last component of the directory's name.
     last: OsString,
-    /// Name as in an entry.
+    /// Name below the output directory.
     name: OsString,
     names: Box<dyn Iterator<Item = io::Result<OsString>> + Send>,
-    /// True if some of its content stays.
+    /// True if some of the directory's content stays.
     stays: bool,
-    /// True if it contains a file of a sender in a dry run, which knows these names.
+    /// True if the directory contains a file whose name a dry run may report.
     is_named: bool,
-    /// True if a pattern protects it with its content, which is only counted.
+    /// True if an exclude pattern protects the directory with its content. A discreet dry run then only counts the
+    /// content.
     is_excluded: bool,
-    /// Previous mode, if it was made writable.
+    /// Mode to restore, if the directory was made writable.
     mode: Option<u32>,
 }
 
-/// Rules for found entries.
+/// Rules for entries that the sender does not have.
 #[derive(Debug)]
 pub(crate) struct SweepRules<'a> {
-    /// Dry run: report instead of deleting.
+    /// True in a dry run: entries are reported, not deleted.
     pub asks_only: bool,
-    /// Patterns that protect files.
+    /// Exclude patterns, which protect matching files.
     pub exclude: &'a Exclude,
-    /// Sender. In a dry run, only files it stored itself are named.
+    /// Sender of this session, if a dry run may name only files that the sender stored; `None` if all may be named.
     pub owner: Option<&'a Owner>,
-    /// End of the session, which stops the deletion.
+    /// Flag that is set when the session ends, which stops the deletion.
     pub over: &'a Over,
 }
 
 impl SweepRules<'_> {
-    /// True if foreign names must not be revealed, nor patterns that match them or obstacles to deleting them.
+    /// Returns true if names of other senders' files must not be revealed. Exclude patterns matching them and obstacles
+    /// to their deletion are then hidden as well.
     fn is_discreet(&self) -> bool {
         self.asks_only && self.owner.is_some()
     }
 }
 
-/// Result for one name.
+/// Result for one entry that the sender does not have.
 #[derive(Debug)]
 pub(crate) struct Swept {
-    /// Name as in an entry.
+    /// Name below the output directory.
     pub name: Vec<u8>,
-    /// Result of the deletion.
+    /// Outcome.
     pub fate: Fate,
 }
 
-/// Result for an entry that the sender does not have.
+/// Outcome for an entry that the sender does not have.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// Deleted, or would be in a dry run.
+    /// Deleted, or would be deleted outside a dry run.
     Deleted,
-    /// Would be deleted; its name must not be revealed.
+    /// Would be deleted outside a dry run, but its name must not be revealed.
     Unnamed,
-    /// Kept, or could not be deleted.
+    /// Kept on purpose, or could not be deleted.
     Stays(Failure),
 }
 
 impl Store {
-    /// True if deletion may be permitted.
+    /// Returns true if the options permit any deletion.
     pub(crate) fn deletes(&self) -> bool {
         self.options.allow_delete.is_possible()
     }
 
-    /// Opens the directory `name` for a listing. `None` if there is nothing to delete.
+    /// Opens the directory `name` for deletion by listing. `None` if it does not exist, or lies below a mount point.
     ///
     /// # Errors
-    /// Returns the reason why nothing is deleted in it.
+    /// Returns the reason why nothing in the directory is deleted.
     pub(crate) fn sweep(&self, name: &RelativeName) -> Result<Option<Sweep>, Swept> {
         let path = name.path();
         let opened = self.root.directory_on_mount(path).and_then(|directory| Ok((directory.own_status()?, directory)));
@@ -120,7 +122,7 @@ impl Store {
                 let is_below = path
                     .parent()
                     .is_some_and(|parent| self.root.directory_on_mount(parent).is_err_and(|error| is_mount(&error)));
-                // Report a mount point once, at the mount point itself.
+                // A mount point is reported once, for the mounted directory itself.
                 return if is_below { Ok(None) } else { Err(stays(name.path().as_os_str(), mounted())) };
             }
             Err(error) => return Err(stays(name.path().as_os_str(), Failure::from_io("open the directory", &error))),
@@ -138,10 +140,10 @@ impl Store {
         }))
     }
 
-    /// Schedules the flush of a swept directory, and restores its time if permitted.
+    /// Schedules the flush of a swept directory, and restores its modification time if permitted.
     ///
     /// # Errors
-    /// Fails if the time cannot be set.
+    /// Fails if mode or time cannot be set, or the directory cannot be opened.
     pub(crate) fn end_sweep(&self, sweep: &Sweep, changed: &mut Changed) -> Result<(), Swept> {
         if !sweep.has_deleted {
             return Ok(());
@@ -159,10 +161,11 @@ impl Store {
 }
 
 impl Sweep {
-    /// Adds sorted names of the sender; `is_last` ends them. After a full piece, [`Sweep::step`] reads the directory.
+    /// Adds sorted names of the sender; `is_last` marks the end of the listing. Once a piece is full, [`Sweep::step`]
+    /// must process it.
     ///
     /// # Errors
-    /// Returns the reason why nothing is deleted in the directory.
+    /// Returns the reason why nothing more in the directory is deleted.
     pub(crate) fn list(&mut self, store: &Store, names: &[Vec<u8>], is_last: bool) -> Result<(), Swept> {
         for name in names {
             self.listed.push(name);
@@ -174,14 +177,14 @@ impl Sweep {
         self.begin(store).map_err(|failure| stays(self.name.path().as_os_str(), failure))
     }
 
-    /// True if steps are due before further names.
+    /// Returns true if [`Sweep::step`] must be called before further names are added.
     pub(crate) fn is_under_way(&self) -> bool {
         !self.levels.is_empty()
     }
 
     fn begin(&mut self, store: &Store) -> Result<(), Failure> {
         let failed = |error| Failure::from_io("list the directory", &error);
-        // The descriptor would follow the directory if it were moved meanwhile.
+        // The descriptor still refers to the same directory after a rename, so check that the name refers to it too.
         let found =
             store.root.directory_on_mount(self.name.path()).and_then(|found| found.own_status()).map_err(failed)?;
         if found.identity != self.before.identity {
@@ -193,7 +196,8 @@ impl Sweep {
                 has[place] = true;
             }
         }
-        // An existing name absent from the directory's listing exists in another spelling.
+        // If a listed name can be looked up but was not read from the directory, the directory has it in another
+        // spelling.
         self.same.clear();
         for (place, _) in has.iter().enumerate().filter(|(_, has)| !**has) {
             if let Ok(name) = RelativeName::parse(self.listed.get(place))
@@ -215,12 +219,12 @@ impl Sweep {
         Ok(())
     }
 
-    /// True if all names have been added.
+    /// Returns true if the sender's last names have been added.
     pub(crate) fn is_last(&self) -> bool {
         self.is_last
     }
 
-    /// Deletes the next entry; `None` if the names so far decide nothing more, or the session is over.
+    /// Processes entries until one has a result. `None` once the current piece is done, or the session has ended.
     pub(crate) fn step(&mut self, store: &Store, rules: &SweepRules<'_>) -> Option<Swept> {
         while !rules.over.is_set() {
             let is_known = self.levels.len() == 1;
@@ -256,10 +260,10 @@ impl Sweep {
         self.listed.clear();
     }
 
-    /// Handles one name of the innermost directory.
+    /// Processes one name of the innermost directory.
     fn one(&mut self, store: &Store, rules: &SweepRules<'_>, last: &OsStr) -> Option<Swept> {
         let is_inside = self.levels.len() > 1;
-        // Partial files belong to no sender's tree.
+        // Partial files in the listed directory are kept: they belong to no sender's tree.
         if !is_inside && (self.is_listed(last.as_encoded_bytes()) || is_temporary(last)) {
             return None;
         }
@@ -295,7 +299,7 @@ impl Sweep {
         Some(fate)
     }
 
-    /// True if the name is the sender's, or belongs to another piece.
+    /// Returns true if the sender has listed the name, or if the name belongs to another piece.
     fn is_listed(&self, name: &[u8]) -> bool {
         let is_before = self.above.as_ref().is_some_and(|above| name <= &above[..]);
         let is_behind = !self.is_last && self.listed.last().is_none_or(|last| name > last);
@@ -327,7 +331,7 @@ impl Sweep {
         }
     }
 
-    /// Leaves a directory, and deletes it if nothing in it stays.
+    /// Leaves a directory, and deletes it if all its content was deleted.
     fn leave(&mut self, store: &Store, rules: &SweepRules<'_>, mut inside: Level) -> Option<Swept> {
         let may_grant = self.levels.len() > 1 || store.options.replace.is_always();
         let level = self.levels.last_mut()?;
@@ -351,7 +355,7 @@ impl Sweep {
                 Some(Swept { name: name.into_encoded_bytes(), fate: Fate::Deleted })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // An entry was stored in it meanwhile.
+            // Another session has stored an entry in the directory meanwhile.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Some(level.keep(&name, not_empty())),
             Err(error) => Some(level.keep(&name, Failure::from_io("delete it", &error))),
         }
@@ -359,14 +363,14 @@ impl Sweep {
 }
 
 impl Level {
-    /// Result for an entry that stays, which keeps its directory.
+    /// Returns the result for an entry that stays. Its directory then stays too.
     fn keep(&mut self, name: &OsStr, failure: Failure) -> Swept {
         self.stays = true;
         stays(name, failure)
     }
 
-    /// Result in a dry run. A file protected by a pattern is omitted if it is the sender's own, and counted otherwise: patterns must not
-    /// reveal names.
+    /// Returns the result in a dry run. A file protected by an exclude pattern is omitted if the sender stored it, and
+    /// counted otherwise: patterns must not reveal names.
     fn ask(
         &mut self,
         rules: &SweepRules<'_>,
@@ -392,9 +396,10 @@ impl Level {
         Some(Swept { name: name.as_encoded_bytes().to_vec(), fate })
     }
 
-    /// Deletes a file, or a link without its target.
+    /// Deletes a file, or a symbolic link itself.
     fn file(&mut self, (last, name): (&OsStr, &OsStr), status: &Status, may_grant: bool) -> Option<Swept> {
-        // A partial file of an earlier session is deleted with its directory. The lock keeps other sessions from resuming it.
+        // A partial file inside an unlisted directory is deleted with the directory. Its lock keeps other sessions from
+        // resuming it meanwhile.
         let _locked = match self.lock_temporary(last, status) {
             Ok(locked) => locked,
             Err(error) => {
@@ -409,7 +414,7 @@ impl Level {
         }
     }
 
-    /// Locks a partial file; other files need no lock.
+    /// Locks a partial file. Returns `None` for other files, which need no lock.
     fn lock_temporary(&self, last: &OsStr, status: &Status) -> io::Result<Option<File>> {
         if !is_temporary(last) || status.kind != Kind::File {
             return Ok(None);
@@ -418,12 +423,13 @@ impl Level {
         if status_of(&file)?.identity != status.identity {
             return Err(io::Error::other("another file has its name now"));
         }
-        // Without locks, use by others is unknown: this fails, and the file stays.
+        // On a file system without locks, the file may be in use: the attempt fails, and the file stays.
         file.try_lock()?;
         Ok(Some(file))
     }
 
-    /// Deletes an entry, after making the directory writable if needed, as its mode may come from a sender.
+    /// Deletes an entry. If its directory forbids that, the directory is first made writable, since its mode may come
+    /// from a sender.
     fn remove(&mut self, may_grant: bool, remove: impl Fn(&Directory) -> io::Result<()>) -> io::Result<()> {
         match remove(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_grant && self.mode.is_none() => {
@@ -436,7 +442,7 @@ impl Level {
     }
 }
 
-/// Restores the mode of a directory that stays, also when a session breaks.
+/// Restores the mode of a directory that stays, even if the session breaks off.
 impl Drop for Level {
     fn drop(&mut self) {
         if let Some(mode) = self.mode

@@ -43,7 +43,7 @@ fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(
     store.publish(vec![unpublished], &mut Changed::default()).unwrap().remove(0)
 }
 
-/// Completes a received file with the hash of `hashed`.
+/// Completes a received file, as if the sender had sent the hash of `hashed`.
 fn completed(store: &Store, staged: Staged, entry: &Entry, len: u64, hashed: &[u8]) -> Result<Completed, Failure> {
     store.finish(staged, (&name("f"), entry), (len, blake3::hash(hashed).as_bytes()), &Over::default())
 }
@@ -118,7 +118,7 @@ fn existing_files_are_kept_unless_told_to_replace() {
     put(&careful, "f", b"old").unwrap();
     assert_eq!(put(&careful, "f", b"new").unwrap_err().code, FailureCode::Exists);
     assert_eq!(fs::read(output.path().join("f")).unwrap(), b"old");
-    // Another program created the file meanwhile.
+    // Another program creates the file during the transfer.
     let staged = careful.begin(&name("late"), 0, &mut Changed::default()).unwrap();
     fs::write(output.path().join("late"), b"theirs").unwrap();
     let failure = commit(&careful, staged, &entry(), b"").unwrap_err();
@@ -186,7 +186,7 @@ fn an_unfinished_file_is_removed_when_dropped() {
     assert!(names_in(output.path()).is_empty());
 }
 
-/// `/dev/full` answers every write with ENOSPC.
+/// Every write to `/dev/full` fails with ENOSPC.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named_and_leaves_nothing() {
@@ -194,7 +194,7 @@ fn a_full_disk_is_named_and_leaves_nothing() {
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.file = File::options().write(true).open("/dev/full").unwrap();
-    // Zeros would become a hole.
+    // The data must not be zeros, which would become a hole and would not be written.
     let failure = staged.write(&[1; 10]).unwrap_err();
     assert_eq!(failure.code, FailureCode::DiskFull);
     assert!(failure.sentence.contains("disk is full"), "{failure}");
@@ -224,7 +224,7 @@ fn mode_of(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Permissions left by the umask of the tests.
+/// Returns the permissions that the umask leaves to a new directory.
 #[cfg(unix)]
 fn granted() -> u32 {
     let here = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
         fs::remove_file(output.join("d")).unwrap();
         fs::rename(output.join("away"), output.join("d")).unwrap();
     }
-    // A discarded file is removed from its current place.
+    // A discarded file is removed from its directory, even after the directory has been renamed.
     let store = Store::open(&output, StoreOptions::default()).unwrap();
     let staged = store.begin(&name("d/g"), 0, &mut Changed::default()).unwrap();
     fs::rename(output.join("d"), output.join("away")).unwrap();
@@ -341,7 +341,7 @@ fn a_file_for_which_there_is_no_room_is_refused_before_its_content_comes() {
     store.begin(&name("f"), 1, &mut Changed::default()).unwrap();
 }
 
-/// Slightly more than a week from now.
+/// Returns a time slightly more than a week from now.
 fn later() -> SystemTime {
     SystemTime::now() + ABANDONED_AGE + Duration::from_secs(60)
 }
@@ -352,7 +352,7 @@ fn unfinished_files_which_nobody_holds_are_removed_after_a_week() {
     fs::create_dir_all(output.path().join("d/e")).unwrap();
     for left in [".dfcp-a.part", "d/e/.dfcp-0123456789abcdef.part"] {
         fs::write(output.path().join(left), b"half").unwrap();
-        // The sender's time does not show when the file was left.
+        // The modification time comes from the sender and does not show when the file was left.
         filetime::set_file_mtime(output.path().join(left), FileTime::from_unix_time(1, 0)).unwrap();
     }
     for kept in ["dfcp-a.part", ".dfcp-a", ".dfcp-a.part.gz", "d/a.part"] {
@@ -376,7 +376,7 @@ fn what_a_living_receiver_holds_is_not_abandoned_however_old() {
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.write(b"data").unwrap();
-    // A second store acts as another program: locks apply between open files.
+    // A second store acts like another program, since locks apply between open files.
     let other = Store::open(output.path(), StoreOptions::default()).unwrap();
     assert_eq!(other.remove_abandoned(later()), 0);
     commit(&store, staged, &entry(), b"data").unwrap();
@@ -394,7 +394,7 @@ fn the_search_for_abandoned_files_follows_no_link() {
     std::os::unix::fs::symlink(&outside, output.join("d")).unwrap();
     std::os::unix::fs::symlink(outside.join(".dfcp-a.part"), output.join(".dfcp-b.part")).unwrap();
     let store = Store::open(&output, StoreOptions::default()).unwrap();
-    // A link of such a name is left by a receiver killed while creating a link.
+    // A receiver killed while creating a link leaves a link of such a name.
     assert_eq!(store.remove_abandoned(SystemTime::now()), 0);
     assert_eq!(store.remove_abandoned(later()), 1);
     assert_eq!(names_in(&outside), [".dfcp-a.part"]);
@@ -418,14 +418,14 @@ fn the_search_for_abandoned_files_is_bounded_in_names_and_depth() {
     assert!(deepest.join("too-deep/.dfcp-a.part").exists());
 }
 
-/// Allocated disk space of a file, bytes.
+/// Returns the allocated disk space of a file, bytes.
 #[cfg(unix)]
 fn allocated_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// True if the file system of `directory` supports holes.
+/// Returns true if the file system of `directory` supports holes.
 #[cfg(unix)]
 fn makes_holes(directory: &Path) -> bool {
     let probe = directory.join("probe");
@@ -451,7 +451,7 @@ fn holes_stay_holes() {
     for (to, len) in [("hole at the end", 8 << 20), ("data at the end", 3_000_010), ("no data", 2 << 20), ("short", 5)]
     {
         let content = &content[..len];
-        // Frames of any length: blocks end within them.
+        // The length of the frames is no multiple of the block size, so blocks end within frames.
         let mut staged = store.begin(&name(to), 0, &mut Changed::default()).unwrap();
         for frame in content.chunks(100_003) {
             staged.write(frame).unwrap();
@@ -464,7 +464,7 @@ fn holes_stay_holes() {
 }
 
 proptest::proptest! {
-    /// Model test: the content is that written byte by byte, with or without holes.
+    /// Model test: the content is the same as if every byte had been written, with or without holes.
     #[test]
     fn leaving_zeros_out_changes_no_content(
         runs in proptest::collection::vec((proptest::bool::ANY, 1_usize..10_000), 0..12),
@@ -511,7 +511,7 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
     }
 }
 
-/// A device opened for writing only cannot be read.
+/// A device opened for writing only cannot be read, so any reading would be an error.
 #[cfg(unix)]
 #[test]
 fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
@@ -533,7 +533,7 @@ fn flushing(output: &Path) -> Store {
     Store::open(output, StoreOptions { sync: true, ..StoreOptions::default() }).unwrap()
 }
 
-/// Directories flushed since the last call, once each, as seen by this thread.
+/// Returns the directories flushed by this thread since the last call, each once.
 fn flushed() -> Vec<PathBuf> {
     let mut all = FLUSHED.take().concat();
     all.sort();
@@ -601,7 +601,7 @@ fn a_directory_that_nobody_may_list_in_the_end_is_flushed_all_the_same() {
     let made = store.make_directory(&name("d"), &secret, &mut changed).unwrap();
     store.finish_directory(&name("d"), made, &secret, &mut changed).unwrap();
     assert_eq!(mode_of(&output.path().join("d")), 0o300);
-    // Root could open it now as well, so check that it is open.
+    // Root can open the directory in spite of its mode, so check that it is still open.
     assert_eq!(changed.readable(), [Path::new("d")]);
     store.flush_names(&mut changed).unwrap();
 }
@@ -614,7 +614,7 @@ fn many_directories_are_flushed_some_at_a_time_and_those_of_one_parent_share_it(
     let directories: Vec<_> = (0..256).map(|number| format!("d{number}")).collect();
     let made: Vec<_> =
         directories.iter().map(|to| store.make_directory(&name(to), &entry(), &mut changed).unwrap()).collect();
-    // Descriptors of the store and of the output directory.
+    // One descriptor belongs to the store, the other to the output directory.
     assert_eq!(Arc::strong_count(&store.held), 2);
     let batch = directories.iter().zip(made);
     let batch =

@@ -1,4 +1,4 @@
-//! Tests of the public API: without permission, no harm.
+//! Tests of the public interface: nothing is overwritten, deleted or followed without permission.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use crate::transfer::Transfer;
 use crate::transport::memory::Memory;
 use crate::{Event, Target};
 
-/// Tree at the sender, and existing files at the receiver.
+/// A tree at the sender, and existing files at the receiver.
 struct Sides {
     here: tempfile::TempDir,
     there: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl Sides {
         it
     }
 
-    /// Sends the tree; returns report and events.
+    /// Sends the tree. Returns the sender's report and events.
     fn send(&self, sender: &Sender, options: StoreOptions) -> (Report, Vec<Event>) {
         let (near, far) = deletion::known();
         run(async {
@@ -46,7 +46,7 @@ impl Sides {
         Receiver::new(Arc::new(Store::open(self.there.path(), options).unwrap())).receive(far).finish().await
     }
 
-    /// True if the receiver's file of this name is unchanged.
+    /// Returns true if the receiver's file of this name is unchanged.
     fn is_untouched(&self, name: &str) -> bool {
         fs::read_to_string(self.there.path().join(name)).is_ok_and(|content| content.ends_with(&self.there()))
     }
@@ -139,7 +139,8 @@ fn a_link_is_followed_where_that_is_permitted_and_not_round_in_circles() {
     let there = sides.there.path().join("t");
     assert_eq!(fs::read(there.join("to-file")).unwrap(), b"content");
     assert_eq!(fs::read(there.join("to-directory/inner/deep")).unwrap(), b"deep");
-    // The root appears again behind `loop`, and `to-directory` behind `up`.
+    // Two loops are skipped: `loop` leads back to the root, and `up` leads to a directory in which `to-directory` would
+    // be entered again.
     assert_eq!(skipped(&events).iter().filter(|what| **what == Skipped::Loop).count(), 2, "{events:?}");
     assert!(skipped(&events).contains(&Skipped::Link) && !there.join("unasked").exists());
     assert!(matches!(Root::from_paths([at("to-directory")]), Err(RootError::Link(_))));

@@ -1,4 +1,4 @@
-//! Tests: peers that do not close after everything is confirmed.
+//! Tests with peers that do not close the connection after everything is confirmed.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use super::*;
 use crate::limits::CLOSE_WAIT_MAX;
 use crate::transport::Transport;
 
-/// Connection that never delivers its end, as when the peer's program exits without acknowledging it.
+/// Connection whose reading half never ends, as when the peer's program exits without closing it.
 #[derive(Debug)]
 struct Unclosed(DuplexStream);
 

@@ -12,7 +12,7 @@ use crate::seal::Seal;
 use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::transport::memory::{Memory, connection};
 
-/// Runs the closure without root's capability to override permissions.
+/// Runs the closure without the root user's capability to ignore permissions.
 pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let before = capabilities(None).unwrap();
@@ -24,14 +24,15 @@ pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Mount that is removed when dropped.
+/// Mounted file system, which is unmounted when dropped.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {
-    /// Bind-mounts a directory, or mounts a new file system, at `path`; `None` if not permitted.
+    /// Bind-mounts the directory `source` at `path`, or mounts a new file system there. `None` if mounting is not
+    /// permitted.
     pub(crate) fn new(source: Option<&Path>, path: &Path) -> Option<Self> {
         fs::create_dir_all(path).unwrap();
-        // Avoid a child process, which would briefly hold other tests' locks.
+        // Do not start the program `mount`: a child process would briefly inherit the locks of other tests.
         let mounted = match source {
             Some(source) => rustix::mount::mount_bind(source, path),
             None => rustix::mount::mount("none", path, "tmpfs", rustix::mount::MountFlags::empty(), None),
@@ -51,7 +52,7 @@ impl Drop for Mount {
     }
 }
 
-/// Connection whose receiver knows the sender's key.
+/// Returns a connection on which the receiver knows the sender's key.
 pub(super) fn known() -> (Memory, Memory) {
     let (near, mut far) = connection(8, 100_000);
     far.seal = Some(Seal {
@@ -64,13 +65,13 @@ pub(super) fn known() -> (Memory, Memory) {
     (near, far)
 }
 
-/// Two sides, each with a tree `t`.
+/// Sender and receiver, each with a tree `t`.
 struct Sides {
     here: tempfile::TempDir,
     there: tempfile::TempDir,
 }
 
-/// Result of a session, with the reported outcomes.
+/// Results of a session.
 struct Done {
     sent: Result<Report, TransferError>,
     received: Result<Report, TransferError>,
@@ -94,7 +95,7 @@ impl Sides {
         SendOptions { delete: true, exclude: Arc::new(Exclude::new(&patterns).unwrap()), ..SendOptions::default() }
     }
 
-    /// Sends the tree. Every additional stream dies after `path_bytes`.
+    /// Sends the tree. If `path_bytes` is given, additional streams stop after this many bytes.
     fn send(&self, options: SendOptions, replace: bool, path_bytes: Option<usize>) -> Option<Done> {
         let store_options = StoreOptions {
             allow_delete: true.into(),
@@ -127,7 +128,8 @@ impl Sides {
         })
     }
 
-    /// Everything at the receiver, directories with a trailing slash, without mounted content.
+    /// Returns all names at the receiver, directories with a trailing slash. Content of mounted file systems is left
+    /// out.
     fn there(&self) -> BTreeSet<String> {
         names(self.there.path())
     }
@@ -143,7 +145,7 @@ fn names(root: &Path) -> BTreeSet<String> {
 }
 
 impl Done {
-    /// Names reported as deleted, or as would be.
+    /// Returns the names reported as deleted or, in a dry run, as to be deleted.
     fn deleted(&self) -> BTreeSet<String> {
         let all = self.log.0.lock().unwrap();
         all.iter().filter(|outcome| outcome.is_deleted).map(|outcome| outcome.name.clone()).collect()
@@ -171,7 +173,7 @@ fn both_sides_are_the_same_afterwards_with_their_times() {
     assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), time);
 }
 
-/// Regression test: the only copy of a renamed, unreadable file was deleted.
+/// Regression test: a file was renamed and could not be read, and its only copy at the receiver was deleted.
 #[test]
 fn nothing_is_deleted_after_a_failure_on_either_side() {
     use std::os::unix::fs::PermissionsExt;
@@ -207,7 +209,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
             }
         }
         let before = sides.there();
-        // A dry run reports the same, except for failures that only a trial shows.
+        // A dry run reports the same, except for failures that show only when something is stored.
         let dry = SendOptions { dry_run: true, ..Sides::options(&[]) };
         let done = without_override(|| sides.send(dry, true, None)).unwrap();
         let (sent, _) = (done.sent.unwrap(), done.received.unwrap());
@@ -219,7 +221,8 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
         let (sent, received) = (done.sent.unwrap(), done.received.unwrap());
         assert!(sent.failed > 0, "{what}");
         assert_eq!(sent.deletion_skipped, Some(SKIPPED_AFTER_FAILURE), "{what}: {:?}", sent.failures);
-        // An entry that fails at the sender before it has an ordinal is unknown to the receiver, which gets no listing.
+        // If an entry fails at the sender before it has an ordinal, the receiver does not learn of the failure. It gets
+        // no listing then.
         assert_eq!(received.deleted, 0, "{what}");
         let after = sides.there();
         assert!(before.is_subset(&after), "{what}: {before:?} {after:?}");
@@ -227,7 +230,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
     }
 }
 
-/// Generator of numbers from a seed.
+/// Pseudo-random numbers from a seed.
 struct Draws(u64);
 
 impl Draws {
@@ -247,7 +250,7 @@ impl Draws {
 
 const COMPONENTS: [&str; 6] = ["a", "b", "c.o", "d", "e", "cache"];
 
-/// Creates a random tree below `root`; if a name would be both file and directory, the first counts.
+/// Creates a random tree below `root`. If a name is drawn as both file and directory, the first one is created.
 fn grow(root: &Path, draws: &mut Draws) {
     fs::create_dir_all(root).unwrap();
     for _ in 0..draws.below(14) {
@@ -265,14 +268,14 @@ fn grow(root: &Path, draws: &mut Draws) {
 /// Names that must never be deleted.
 struct Protected {
     exclude: Exclude,
-    /// Names at the sender.
+    /// Names in the sender's tree.
     here: BTreeSet<String>,
-    /// Names of locked temporaries, and names below mount points.
+    /// Names of locked temporary files, and names below mount points.
     others: Vec<String>,
 }
 
 impl Protected {
-    /// True if a pattern excludes this name or a parent directory.
+    /// Returns true if a pattern excludes this name or one of its parent directories.
     fn is_excluded(&self, name: &str) -> bool {
         let path = Path::new(name.trim_end_matches('/'));
         path.ancestors()
@@ -298,8 +301,9 @@ struct Tally {
     deleted: usize,
 }
 
-/// Random trees, patterns, failures, partial files and mount points. Nothing is deleted that exists at the sender, is excluded, in progress
-/// or on another file system; nothing at all after a failure; otherwise both sides end up equal.
+/// Sessions with random trees, patterns, failures, partial files and mount points. Entries are never deleted if they
+/// exist at the sender, are excluded, are in progress, or lie on another file system. After a failure, nothing is
+/// deleted. In all other sessions, both sides are equal in the end.
 #[test]
 fn deleting_keeps_its_promises_for_random_trees_and_failures() {
     let mut tally = Tally::default();
@@ -310,7 +314,7 @@ fn deleting_keeps_its_promises_for_random_trees_and_failures() {
             resume_unwind(panic);
         }
     }
-    // Every kind of case occurs.
+    // The random sessions must have covered every kind of case.
     assert!(tally.failed > 10 && tally.vanished > 3 && tally.complete > 40 && tally.deleted > 100, "{tally:?}");
 }
 
@@ -328,7 +332,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
     let replace = draws.below(3) > 0;
     let exclude = Exclude::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>()).unwrap();
     let mut protected = Protected { exclude, here: names(sides.here.path()), others: Vec::new() };
-    // File that another program is receiving.
+    // A file that another program is receiving.
     let mut locked = Vec::new();
     let directories: Vec<String> = sides.there().into_iter().filter(|name| name.ends_with('/')).collect();
     let any = |draws: &mut Draws| directories[draws.below(directories.len() as u64) as usize].clone();
@@ -339,7 +343,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
         locked.push(file);
         protected.others.push(name);
     }
-    // Another file system in the tree.
+    // A mount point in the receiver's tree.
     let mut mounts = Vec::new();
     if draws.below(6) == 0 {
         let name = any(&mut draws) + "mounted";
@@ -347,7 +351,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
         protected.others.push(name.clone());
         fs::write(sides.there.path().join(&name).join("x"), "x").unwrap();
     }
-    // Unreadable file or directory.
+    // An unreadable file or directory at the sender.
     if draws.below(5) == 0 {
         let all: Vec<_> = protected.here.iter().filter(|name| !protected.is_excluded(name)).collect();
         let name = all[draws.below(all.len() as u64) as usize];
@@ -383,12 +387,12 @@ fn random_session(seed: u64, tally: &mut Tally) {
     assert_eq!(done.deleted(), gone.iter().map(|name| name.trim_end_matches('/').to_owned()).collect());
     assert_eq!(dry.sent.as_ref().unwrap().deletion_skipped, None);
     assert_eq!(dry.deleted(), done.deleted(), "a dry run tells the same");
-    // Both sides are equal, except for protected entries and their parents.
+    // Both sides must be equal, except for protected entries and their parents.
     let stays: BTreeSet<_> =
         before.iter().filter(|name| protected.is_excluded(name) || protected.is_other(name)).cloned().collect();
     for name in &after {
         let holds = name.ends_with('/') && stays.iter().any(|stays| stays.starts_with(name.as_str()));
-        // A file with the name of a directory excluded there.
+        // The sender may have a file under a name that is excluded only as a directory.
         let has_name = protected.is_here(name) && protected.is_excluded(&format!("{name}/"));
         let is_right = protected.here.contains(name) || stays.contains(name) || holds || has_name;
         assert!(is_right, "{name} is left of {before:?}, with {:?} here", protected.here);
@@ -397,7 +401,7 @@ fn random_session(seed: u64, tally: &mut Tally) {
     assert_eq!(missing, None);
     let told: BTreeSet<_> = done.log.1.lock().unwrap().iter().cloned().collect();
     for mount in &mounts {
-        // The mount point is reported, or lies in a directory that the sender lacks or excludes.
+        // The mount point must be reported, unless it is excluded.
         let name = mount.path().strip_prefix(sides.there.path()).unwrap().to_str().unwrap();
         assert!(told.contains(name) || protected.is_excluded(name), "{name}: {told:?}");
     }

@@ -1,4 +1,4 @@
-//! Tests of trees with links, from the search to the receiver's result.
+//! Tests of trees with links, from the search to the stored result.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
@@ -11,7 +11,7 @@ use crate::limits::FAILURES_KEPT_MAX;
 use crate::seal::Seal;
 use crate::transport::memory::connection;
 
-/// Two sides; the tree `t` of the sender is sent.
+/// Sender and receiver; the sender's tree `t` is sent.
 struct Sides {
     here: tempfile::TempDir,
     there: tempfile::TempDir,
@@ -21,7 +21,7 @@ struct Done {
     sent: Report,
     received: Report,
     told: Vec<EntryOutcome>,
-    /// Skipped names with reasons.
+    /// Skipped names, with the reason.
     skipped: Vec<(String, Skipped)>,
 }
 
@@ -105,7 +105,7 @@ impl Sides {
     }
 }
 
-/// Everything below `root`: kinds, contents, targets, times, and hard links.
+/// Describes everything below `root`: kinds, contents, targets, times, and hard links.
 fn described(root: &Path) -> Vec<String> {
     let mut first_names = BTreeMap::new();
     let all = walkdir::WalkDir::new(root).sort_by_file_name().into_iter().map(Result::unwrap);
@@ -144,7 +144,7 @@ fn a_tree_with_links_is_the_same_on_both_sides_and_unchanged_afterwards() {
     sides.assert_same();
     assert_eq!((done.sent.failed, done.sent.skipped, done.sent.links), (0, 0, 9), "{:?}", done.sent.failures);
     assert_eq!((done.received.links, done.received.stored, done.received.failed), (9, done.sent.stored, 0));
-    // Each content was sent once.
+    // The content of a hard-linked file is sent only once.
     assert_eq!(done.sent.bytes, ("lib/libx.so.1.2".len() + "bin/tool".len()) as u64);
     let links = done.told.iter().filter(|outcome| outcome.kind == EntryKind::Link).map(|outcome| outcome.name.as_str());
     assert!(links.clone().any(|name| name == "t/lib/libx.so") && links.count() == 9);
@@ -160,7 +160,7 @@ fn without_the_option_links_are_named_and_only_strictly_a_failure() {
         let done = sides.send(SendOptions { strict, ..SendOptions::default() });
         let of = |what| done.skipped.iter().filter(move |skipped| skipped.1 == what).map(|skipped| skipped.0.as_str());
         assert_eq!(of(Skipped::Link).count(), 7);
-        // In search order the first name is another one.
+        // In the order of the search, `bin/tool` and `other` are found after the first names of their files.
         assert_eq!(of(Skipped::Copy).collect::<Vec<_>>(), ["bin/tool", "other"]);
         assert_eq!((done.sent.failed, done.sent.skipped, done.sent.left_out), (0, 7, 9));
         assert_eq!(done.sent.is_complete(), !strict);
@@ -204,14 +204,14 @@ fn what_may_not_be_kept_is_named_and_what_is_excluded_is_not_left_out() {
     for name in ["absolute", "d/far", "inside", "up", ".dfcp-0123456789abcdef.part"] {
         fs::remove_file(sides.path(name)).unwrap();
     }
-    // The other hard link of `a` lies outside the sent tree.
+    // A hard link of `t/a` exists outside the sent tree.
     options.strict = true;
     assert!(sides.send(options).sent.is_complete());
     assert_eq!(fs::metadata(sides.there.path().join("t/a")).unwrap().nlink(), 1);
     assert!(sides.there.path().join("t/d/near").is_symlink());
 }
 
-/// A file with a hard link elsewhere is an ordinary file.
+/// A file whose other hard link is outside the sent tree is an ordinary file.
 #[test]
 fn a_name_outside_of_what_is_sent_does_not_matter() {
     let sides = Sides::new();
@@ -247,7 +247,7 @@ fn an_update_makes_links_of_files_and_files_of_links() {
     sides.assert_same();
 }
 
-/// A failed link prevents deletion.
+/// A link that cannot be created prevents deletion.
 #[test]
 fn a_link_that_fails_keeps_what_would_be_deleted() {
     let sides = Sides::new();
@@ -270,7 +270,7 @@ fn more_links_than_are_answered_at_a_time_arrive() {
     let done = sides.send(linking());
     assert_eq!((done.sent.links, done.sent.failed), (LINKS as u64, 0));
     sides.assert_same();
-    // All failures are counted, and some are listed.
+    // All failures are counted, but only some are listed by name.
     let other = Sides { here: sides.here, there: tempfile::tempdir().unwrap() };
     fs::create_dir_all(other.there.path().join("t")).unwrap();
     for number in 0..LINKS {
@@ -280,7 +280,7 @@ fn more_links_than_are_answered_at_a_time_arrive() {
     assert_eq!((done.sent.failed, done.sent.failures.len()), (LINKS as u64, FAILURES_KEPT_MAX.min(LINKS)));
 }
 
-/// An older receiver does not announce links.
+/// The HELLO of an older receiver does not announce support for links.
 #[test]
 fn a_receiver_that_keeps_no_links_ends_it_before_anything_is_sent() {
     let sides = sample();
@@ -300,7 +300,7 @@ fn a_receiver_that_keeps_no_links_ends_it_before_anything_is_sent() {
     assert_eq!(said, Service::Files.preamble());
 }
 
-/// A receiver must not claim to have created a link in a dry run, nor want a real one.
+/// A receiver must not confirm a link as created in a dry run, nor request a link outside of a dry run.
 #[test]
 fn a_receiver_that_lies_about_links_ends_the_session() {
     let sides = Sides::new();
@@ -315,7 +315,7 @@ fn a_receiver_that_lies_about_links_ends_the_session() {
             let mut bytes = Service::Files.preamble().to_vec();
             ToSender::Hello(Hello { keeps_links: true, ..Hello::default() }).encode(&mut bytes);
             there.write_all(&bytes).await.unwrap();
-            // Everything that is sent, which ends with the link.
+            // Read everything that the sender sends up to the link, which is the last frame.
             let mut said = Vec::new();
             there.read_to_end(&mut said).await.unwrap();
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests: transfers that are cut off and resumed, and receivers that lie about their partial files.
+//! Tests of interrupted and resumed transfers, and of receivers that send false information about their partial files.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ fn content(seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// Connection whose receiver knows the sender's key.
+/// Returns a connection on which the receiver knows the sender's key, made from the seed `sender`.
 fn known(sender: u8) -> (Memory, Memory) {
     let (near, mut far) = connection(STREAMS, 100_000);
     far.seal = Some(Seal {
@@ -44,7 +44,7 @@ fn keeping(output: &Path) -> Arc<Store> {
     Arc::new(Store::open(output, options).unwrap())
 }
 
-/// Bytes of partial files in `output`.
+/// Returns the total length of the partial files in `output`, bytes.
 fn unfinished(output: &Path) -> usize {
     let parts = walkdir::WalkDir::new(output).into_iter().filter_map(Result::ok);
     let parts = parts.filter(|entry| entry.file_name().to_string_lossy().ends_with(".part"));
@@ -68,7 +68,7 @@ fn send_until(root: &Path, output: &Path, cut: usize) {
             while path_bytes.load(Ordering::SeqCst) > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // The content received so far gets stored.
+            // Wait until the receiver has stored the content received so far.
             tokio::time::sleep(2 * PIECE_WAIT).await;
         };
         tokio::select! {
@@ -89,7 +89,7 @@ async fn send_again(root: &Path, output: &Path, options: SendOptions) -> (Report
     (sent.unwrap(), log)
 }
 
-/// Two long files and some short ones.
+/// Creates a tree with two long files and some short ones.
 fn sample(directory: &Path) -> PathBuf {
     let root = directory.join("tree");
     fs::create_dir_all(root.join("d")).unwrap();
@@ -115,7 +115,7 @@ fn a_transfer_cut_off_anywhere_goes_on_and_arrives_whole() {
         assert_eq!(resumed, report.resumed_bytes);
         let is_whole = |outcome: &&EntryOutcome| outcome.is_unchanged && outcome.bytes == LEN as u64;
         let whole = log.0.lock().unwrap().iter().filter(is_whole).count() as u64 * LEN as u64;
-        // A leaf of each file, and frame headers, may be sent twice.
+        // Content that may be sent twice: one leaf of each long file, and frame headers.
         assert!(resumed + whole + 2 * LEAF_BYTES + 2000 >= cut as u64, "{cut}: {resumed}");
         assert_eq!(unfinished(there.path()), 0);
     }
@@ -169,14 +169,15 @@ fn what_is_there_already_is_not_sent() {
         let options = SendOptions { checksum, ..SendOptions::default() };
         let (again, log) = run(send_again(&root, there.path(), options));
         assert_eq!((again.stored, again.unchanged, again.failed), (2, 22, 0), "two directories");
-        // Content sent before the receiver's first frame is compared there.
+        // Content that is sent before the receiver's first frame is not offered, but compared at the receiver.
         assert!(again.last.done_bytes <= crate::limits::FIRST_STREAM_BYTES_MAX, "{}", again.last.done_bytes);
         assert!(again.last.total_bytes.unwrap() <= crate::limits::FIRST_STREAM_BYTES_MAX);
         let log = log.0.lock().unwrap();
         let one = log.iter().find(|outcome| outcome.name == "tree/d/one").unwrap();
         assert_eq!((one.bytes, one.hash.is_some()), (LEN as u64, checksum));
     }
-    // By time, a file with other content would look equal; by hash it does not.
+    // The file has new content and the old time: a comparison by time would find it equal, a comparison by hash does
+    // not.
     let one = root.join("d/one");
     let time = filetime::FileTime::from_last_modification_time(&fs::metadata(&one).unwrap());
     fs::write(&one, content(3)).unwrap();
@@ -185,7 +186,8 @@ fn what_is_there_already_is_not_sent() {
     assert_eq!((report.failed, report.failures[0].0.as_str()), (1, "tree/d/one"));
 }
 
-/// A sender's unchanged files stay untouched under --force, including their inode: snapshots may link to them.
+/// With --force, unchanged files of the same sender are not rewritten. Even their inodes stay the same, because
+/// snapshots may contain hard links to them.
 #[cfg(unix)]
 #[test]
 fn own_files_that_are_the_same_are_not_written_again_with_force() {
@@ -234,7 +236,7 @@ fn own_files_that_are_the_same_are_not_written_again_with_force() {
     }
 }
 
-/// A request of a hundred bytes about a file that takes hours to read.
+/// A request of about a hundred bytes makes the receiver read a file for hours, unless reading stops with the session.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_receiver_reads_nothing_more_for_a_sender_that_is_gone() {
@@ -260,7 +262,7 @@ fn a_receiver_reads_nothing_more_for_a_sender_that_is_gone() {
         let mut bytes = Service::Files.preamble().to_vec();
         ToReceiver::Offer { hash: Some([7; 32]), asks_only: false, takes_basis: false, entry }.encode(&mut bytes);
         near.write_all(&bytes).await.unwrap();
-        // The receiver is reading the file by then.
+        // Wait until the receiver is reading the file.
         read_preamble(&mut near, Service::Files).await.unwrap();
         tokio::time::sleep(2 * PIECE_WAIT).await;
         drop(near);
@@ -275,7 +277,7 @@ fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     let file = here.path().join("f");
     fs::write(&file, content(1)).unwrap();
     let script = |offset: u64| async move {
-        // The receiver never compares: the sender waits, and meanwhile the file changes.
+        // The receiver never sends its comparison, so the sender waits. Meanwhile, the file is truncated.
         let (near, mut far) = known(1);
         let (partial, beside) = (partial_of(&file, offset), far.streams().unwrap());
         far.write_all(&greeting(&[partial])).await.unwrap();
@@ -299,14 +301,14 @@ fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     assert!(bytes.ends_with(&end));
 }
 
-/// Content longer than all buffers.
+/// Returns content longer than all buffers.
 fn long(seed: u8) -> Vec<u8> {
     let mut bytes = vec![0; 8_000_000];
     blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
     bytes
 }
 
-/// Sends `file`, which is overwritten with `after` once `bytes` of it have arrived on additional streams.
+/// Sends `file`, which is overwritten with `after` once `bytes` of its content have arrived on additional streams.
 fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
     let store = StoreOptions { keep_unfinished: true, replace: true.into(), ..StoreOptions::default() };
     let store = Arc::new(Store::open(output, store).unwrap());
@@ -318,7 +320,7 @@ fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize,
             while path_bytes.load(Ordering::SeqCst) > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // Overwrite in place: the file is never shorter.
+            // Overwrite in place, so that the file is never shorter.
             fs::OpenOptions::new().write(true).open(file).unwrap().write_all(after).unwrap();
             path_bytes.store(usize::MAX, Ordering::SeqCst);
         };
@@ -350,7 +352,7 @@ fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() 
     let file = here.path().join("f");
     fs::write(&file, long(1)).unwrap();
     assert!(run(send_again(&file, there.path(), SendOptions::default())).0.is_complete());
-    // The beginning is unchanged, and is copied.
+    // Both versions share a part with the receiver's file, so that part is copied.
     let (old, new) =
         ([&long(1)[..2_000_000], &long(2)[2_000_000..]].concat(), [&long(3)[..], &long(1)[..2_000_000]].concat());
     fs::write(&file, old).unwrap();
@@ -360,7 +362,7 @@ fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() 
     assert_eq!((report.stored, report.failed, report.copied), (1, 0, 1), "{:?}", report.failures);
 }
 
-/// First bytes of the first stream with data, and the rest of that stream.
+/// Returns the first bytes of the first stream that carries data, and the rest of that stream.
 async fn first_data(beside: &dyn Streams) -> (Vec<u8>, RecvStream) {
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..STREAMS {
@@ -396,7 +398,7 @@ fn greeting(partials: &[Partial]) -> Vec<u8> {
     bytes
 }
 
-/// Result of a sender of one file whose receiver answers `answers` and then nothing.
+/// Returns the result of a sender of one file whose receiver sends `answers` and then nothing.
 fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, TransferError> {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");
@@ -410,7 +412,7 @@ fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, Transfe
         let (near, mut far) = known(1);
         let lie = async {
             far.write_all(&bytes[..]).await.unwrap();
-            // Everything from the sender is read: otherwise it might wait.
+            // Read everything from the sender, which might otherwise wait.
             let beside = far.streams().unwrap();
             let mut readers = tokio::task::JoinSet::new();
             let (mut first, mut is_ended) = (Vec::new(), false);
@@ -467,13 +469,13 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
     }
 }
 
-/// Each reported version takes memory until its file is requested.
+/// Each reported older version takes memory until its file is requested.
 #[test]
 fn a_receiver_that_tells_of_more_older_versions_than_it_may_ends_the_session() {
     const FILES: u32 = 32;
     let here = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..FILES).map(|index| here.path().join(format!("f{index}"))).collect();
-    // Too long to be sent before the receiver's first frame.
+    // This length is too long for content sent before the receiver's first frame.
     let long = crate::limits::FIRST_STREAM_BYTES_MAX + 1;
     files.iter().for_each(|file| fs::File::create(file).unwrap().set_len(long).unwrap());
     let (refused, most) = run(async {
@@ -511,7 +513,7 @@ fn partial_of_nothing() -> Partial {
     Partial { offset: 0, len: 1, mtime_s: 0, mtime_ns: 0, name: b"x".to_vec() }
 }
 
-/// A partial file that does not match by length, time or offset: the file is sent as a whole.
+/// If a partial file does not match by length, time or offset, the file is sent as a whole.
 #[test]
 fn what_does_not_fit_the_file_is_not_gone_on_with() {
     let here = tempfile::tempdir().unwrap();

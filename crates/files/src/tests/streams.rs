@@ -1,4 +1,4 @@
-//! Tests: sessions over several streams, and peers that misuse them.
+//! Tests of sessions over several streams, and of peers that misuse streams.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::transport::{SendStream, Transport};
 
 const STREAMS: u32 = FILE_STREAMS_MAX as u32;
 
-/// Tree larger than the content permitted on the first stream at the start.
+/// Creates a tree with more content than the first stream may carry before the receiver's first frame.
 fn larger_sample(directory: &Path) -> PathBuf {
     let root = sample(directory);
     for number in 0..300 {
@@ -56,7 +56,8 @@ fn a_tree_arrives_whole_over_as_many_streams_as_the_receiver_permits() {
     }
 }
 
-/// Bytes that a sender of one file writes to the first stream until it waits for a silent receiver.
+/// Returns the number of bytes that a sender of one file writes to the first stream before it waits for a silent
+/// receiver.
 fn unanswered(len: u64) -> u64 {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");
@@ -65,7 +66,8 @@ fn unanswered(len: u64) -> u64 {
     run(async {
         let reading = async {
             let mut heard = Vec::new();
-            // After a second of silence the sender is waiting; a finished one has closed.
+            // After a second of silence, the sender is waiting; a sender that had finished would have closed the
+            // stream.
             let quiet = Duration::from_secs(1);
             while let Ok(Ok(1..)) = tokio::time::timeout(quiet, far.read_buf(&mut heard)).await {}
             heard.len() as u64
@@ -83,7 +85,7 @@ fn a_small_file_waits_for_no_answer_and_a_large_one_for_the_streams() {
     assert_eq!(unanswered(FIRST_STREAM_BYTES_MAX + 1), 8, "the preamble alone");
 }
 
-/// Hand-driven sender, after the preamble.
+/// Sender driven by a test, which has already sent its preamble.
 struct Speaker {
     near: Memory,
     streams: Vec<SendStream>,
@@ -95,11 +97,11 @@ impl Speaker {
         frames.iter().for_each(|frame| frame.encode(&mut bytes));
         let writer: &mut (dyn AsyncWrite + Unpin + Send) =
             if stream == 0 { &mut self.near } else { &mut *self.streams[stream - 1] };
-        // The receiver may close first.
+        // Errors are ignored, because the receiver may close first.
         let _ = writer.write_all(&bytes).await;
     }
 
-    /// Waits for this frame from the receiver.
+    /// Waits until the receiver has sent this frame.
     async fn hear(&mut self, expected: &ToSender) {
         let (mut said, mut sought) = (Vec::new(), Vec::new());
         expected.encode(&mut sought);
@@ -108,7 +110,7 @@ impl Speaker {
         }
     }
 
-    /// Sends the end frame and closes everything.
+    /// Sends the end frame and closes all streams.
     async fn end(&mut self, entries: u32) {
         let streams = self.streams.len() as u32;
         self.say(0, &[ToReceiver::End { entries, streams }]).await;
@@ -119,7 +121,8 @@ impl Speaker {
     }
 }
 
-/// Runs `speak` against a receiver over `streams` streams; returns its result and the stored files.
+/// Runs `speak` against a receiver, over `streams` additional streams. Returns the receiver's result and the stored
+/// files.
 fn spoken(
     streams: u32,
     options: StoreOptions,
@@ -137,7 +140,7 @@ fn spoken(
                 speaker.streams.push(beside.open().await.unwrap().unwrap());
             }
             speak(&mut speaker, output.path()).await;
-            // Wait until the receiver has closed.
+            // Wait until the receiver has closed the connection.
             let _ = speaker.near.read_to_end(&mut Vec::new()).await;
         };
         let receiving = receive(far, store, Arc::new(Log::default()) as _, std::future::pending());
@@ -261,7 +264,7 @@ fn more_streams_than_permitted_or_told_of_end_the_session() {
     for (opened, told) in [(STREAMS + 1, STREAMS + 1), (3, 2), (0, STREAMS + 1)] {
         let (received, files) = spoken(opened, StoreOptions::default(), async |speaker, _| {
             if opened == 3 {
-                // The third stream is accepted before the end frame.
+                // Make sure that the third stream was accepted before the end frame arrives.
                 speaker.say(3, &file(0, "f", b"f")).await;
                 speaker.hear(&ToSender::Verdict { index: 0, outcome: STORED }).await;
             }
@@ -302,7 +305,7 @@ fn the_limit_of_a_session_holds_over_all_streams() {
     let report = received.unwrap();
     assert_eq!(report.stored + report.failed, u64::from(4 * STREAMS));
     let stored_bytes = files.values().map(Vec::len).sum::<usize>();
-    // Content of failed files counts too: each stream may be within a file when nothing is left.
+    // Content of failed files counts too, so each stream may be within a file when the limit is reached.
     assert!(stored_bytes <= 10_000 && stored_bytes % 999 == 0 && report.failed >= 22, "{stored_bytes} {report:?}");
 }
 
@@ -337,7 +340,7 @@ async fn a_sender_that_opens_all_streams_and_says_nothing_is_silent() {
     for _ in 0..STREAMS {
         streams.push(beside.open().await.unwrap().unwrap());
     }
-    // One of them waits for a directory: that is the sender's fault alone.
+    // A file on one stream waits for its directory, which never comes. The delay is the sender's fault.
     let mut bytes = Vec::new();
     ToReceiver::File(entry(0, 1, "f")).encode(&mut bytes);
     streams[0].write_all(&bytes).await.unwrap();
@@ -357,7 +360,7 @@ async fn a_sender_that_opens_all_streams_and_says_nothing_is_silent() {
     assert!(matches!(silent, TransferError::Silent { seconds: 300 }), "{silent}");
 }
 
-/// Reading an older version for a sender may take any time.
+/// A sender is not silent while the receiver reads an older version, however long that takes.
 #[tokio::test(start_paused = true)]
 async fn a_sender_that_waits_for_an_older_version_is_not_taken_for_silent() {
     let started = tokio::time::Instant::now();
@@ -377,7 +380,7 @@ async fn a_sender_that_waits_for_an_older_version_is_not_taken_for_silent() {
     assert!(started.elapsed() > Duration::from_secs(3600 + 299), "{:?}", started.elapsed());
 }
 
-/// First bytes of a receiver without files of the sender.
+/// Returns the first bytes of a receiver that has no files of this sender.
 fn greeting() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     ToSender::Hello(Hello::default()).encode(&mut bytes);
@@ -436,7 +439,7 @@ fn a_sender_waits_for_verdicts_before_it_has_too_many_entries_without() {
     let shared = Arc::new(Shared::new());
     let (events_in, mut events) = mpsc::channel(2 * UNANSWERED_MAX);
     let root = vec![here.path().join("f")];
-    // All places except one are taken.
+    // All permits for unanswered entries except one are taken.
     (1..UNANSWERED_MAX).for_each(|_| shared.take_place());
     run(async {
         let begin = |events_in| {

@@ -1,4 +1,4 @@
-//! Connections of the `dfcp` crate as transports.
+//! [`Transport`] for connections of the `dfcp` crate.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ impl Transport for Stream {
             incoming_loss: PathSample::evident_incoming_loss(stats.datagrams_missing, stats.segments_received),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
             queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
-            // The peer's limit caps the automatic rate too.
+            // `stats.rate_bps` also includes the peer's limit, which caps the automatic rate.
             found: stats.rate_control.map(|it| FoundRate { rate_bps: stats.rate_bps, ..FoundRate::from(&it) }),
             datagrams_sent: stats.segments_sent,
             data_datagrams: DataDatagrams {
@@ -44,7 +44,7 @@ impl Transport for Stream {
 
     fn datagrams_heard(&self) -> Option<u64> {
         let stats = self.stats();
-        // Dropped segments may come from anyone.
+        // Dropped segments may come from an attacker: they do not prove that the peer is alive.
         Some(stats.segments_received.saturating_sub(stats.segments_dropped))
     }
 

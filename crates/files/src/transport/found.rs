@@ -4,7 +4,7 @@ use dfcp::{RateControlStats, RatePhase};
 use dfcp_framing::human_rate;
 use serde::Serialize;
 
-/// Ratio of rate to goodput above which the rate does not limit the sender.
+/// Ratio of rate to goodput above which the rate evidently does not limit the sender.
 const UNUSED_FACTOR: f64 = 20.0;
 
 /// State of an automatic rate at one moment.
@@ -14,17 +14,19 @@ pub struct FoundRate {
     pub phase: Phase,
     /// Rate, bit/s of IP packets.
     pub rate_bps: u64,
-    /// Capacity of the bottleneck including cross traffic, bit/s of IP packets; `None` while unknown.
+    /// Capacity of the bottleneck, including the part that cross traffic uses, bit/s of IP packets; `None` while
+    /// unknown.
     pub capacity_bps: Option<u64>,
     /// Target queueing delay, ms.
     pub target_queue_ms: f64,
-    /// Loss attributed to the path, 0 to 1.
+    /// Path loss (not caused by a full queue), 0 to 1.
     pub path_loss: f64,
-    /// Datagrams since the start whose losses were attributed.
+    /// Datagrams since the start for which the rate control has determined arrival or the cause of the loss.
     pub datagrams_judged: u64,
-    /// Lost datagrams among these, for any reason.
+    /// Datagrams lost for any reason, out of `datagrams_judged`.
     pub datagrams_lost: u64,
-    /// Datagrams lost at a full queue: self-inflicted, alone or with cross traffic.
+    /// Datagrams dropped at a full queue, out of `datagrams_judged`. This loss is self-inflicted, alone or together
+    /// with cross traffic.
     pub datagrams_lost_in_queue: u64,
 }
 
@@ -35,7 +37,7 @@ pub enum Phase {
     /// Probing for the path's capacity.
     #[default]
     Start,
-    /// Steered by the queueing delay that it causes.
+    /// Steered by the queueing delay that this connection causes.
     Steady,
     /// Competing with loss-based cross traffic that fills the queue.
     Compete,
@@ -45,13 +47,13 @@ impl Phase {
     /// All phases, in the order of their wire numbers.
     const ALL: [Self; 3] = [Self::Start, Self::Steady, Self::Compete];
 
-    /// Wire number of the phase.
+    /// Returns the wire number of the phase.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// Phase of this wire number.
+    /// Returns the phase with this wire number; `None` if there is no such phase.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.number() == number)
@@ -78,17 +80,17 @@ impl From<&RateControlStats> for FoundRate {
     }
 }
 
-/// Losses by cause, as shares of the datagrams judged, 0 to 1.
+/// Losses by cause, as shares of [`FoundRate::datagrams_judged`], 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Losses {
     /// Path loss.
     pub path: f64,
-    /// Self-inflicted loss: dropped at a full queue, alone or with cross traffic.
+    /// Self-inflicted loss: datagrams dropped at a full queue, alone or together with cross traffic.
     pub own: f64,
 }
 
 impl FoundRate {
-    /// Losses by cause; `None` before any was judged.
+    /// Returns the losses by cause; `None` while `datagrams_judged` is 0.
     #[must_use]
     pub fn losses(&self) -> Option<Losses> {
         let share = |datagrams: u64| (datagrams as f64 / self.datagrams_judged as f64).min(1.0);
@@ -97,7 +99,7 @@ impl FoundRate {
         (self.datagrams_judged > 0).then(losses)
     }
 
-    /// Losses since `earlier`.
+    /// Returns the same state with only the datagrams counted since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -108,16 +110,16 @@ impl FoundRate {
         }
     }
 
-    /// True if the rate may limit a sender with this goodput, or nothing has arrived yet.
+    /// Returns true if the rate may limit a sender with this goodput, or if the goodput is still 0.
     #[must_use]
     pub fn limits(&self, goodput_bps: f64) -> bool {
         goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps
     }
 
-    /// Phrase for display beside a goodput: `rate 48.2 Mbit/s`, and whether it competes.
+    /// Returns a phrase for display beside a goodput, such as `rate 48.2 Mbit/s` or `rate 48.2 Mbit/s (competing)`.
     ///
-    /// With an RTT of microseconds, an almost unused window gives a rate beyond any link. If another bottleneck keeps the sender far below
-    /// it, the number is meaningless.
+    /// With an RTT of microseconds, an almost unused window gives a rate beyond that of any link. The number is
+    /// meaningless if another bottleneck keeps the sender far below it, so `rate not limiting` is returned.
     #[must_use]
     pub fn describe(&self, goodput_bps: f64) -> String {
         let competes = if self.phase == Phase::Compete { " (competing)" } else { "" };
@@ -137,7 +139,6 @@ mod tests {
         let found = |rate_bps| FoundRate { rate_bps, ..FoundRate::default() };
         assert_eq!(found(48_200_000).describe(45e6), "rate 48.2 Mbit/s");
         assert_eq!(found(1_040_000_000_000).describe(3.4e9), "rate not limiting");
-        // No goodput yet.
         assert_eq!(found(48_200_000).describe(0.0), "rate 48.2 Mbit/s");
         let competing = FoundRate { phase: Phase::Compete, ..found(2_000_000) };
         assert_eq!(competing.describe(2e6), "rate 2.00 Mbit/s (competing)");

@@ -14,12 +14,12 @@ use tokio::sync::{Mutex, mpsc};
 use super::{Opened, RecvStream, SendStream, Streams, Transport};
 use crate::seal::Seal;
 
-/// One end of a connection.
+/// One end of an in-memory connection.
 #[derive(Debug)]
 pub struct Memory {
     /// First stream.
     pub first: DuplexStream,
-    /// Additional streams.
+    /// Additional streams of this end.
     pub beside: Arc<Beside>,
     /// Encryption that this end reports.
     pub seal: Option<Seal>,
@@ -31,25 +31,25 @@ pub struct Beside {
     buffer_bytes: usize,
     to_peer: mpsc::UnboundedSender<Reader>,
     from_peer: Mutex<mpsc::UnboundedReceiver<Reader>>,
-    /// Streams that the peer still permits; 0 at the start means never.
+    /// Number of streams that this end may still open. Initially 0 means that the peer permits no stream at all.
     permitted: AtomicU32,
-    /// Streams that this end has opened.
+    /// Number of streams that this end has opened.
     pub opened: AtomicU32,
-    /// Bytes that streams opened by this end may still carry; at 0 the path is dead.
+    /// Bytes that streams opened by this end may still carry in total. At 0, reads block, as on a dead path.
     pub path_bytes: Arc<AtomicUsize>,
 }
 
-/// Connects two ends; the first may open `streams`, each with its own buffer.
+/// Connects two ends; only the first may open additional streams, at most `streams`, each with its own buffer.
 pub fn connection(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
     ends([streams, 0], buffer_bytes)
 }
 
-/// Connects two ends, each of which may open `streams`.
+/// Connects two ends, each of which may open at most `streams` additional streams.
 pub fn connection_both_ways(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
     ends([streams, streams], buffer_bytes)
 }
 
-/// Connects two ends that may open these numbers of streams.
+/// Connects two ends that may open `near` and `far` additional streams.
 fn ends([near, far]: [u32; 2], buffer_bytes: usize) -> (Memory, Memory) {
     let (here, there) = duplex(buffer_bytes);
     let ((to_there, from_here), (to_here, from_there)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
@@ -124,7 +124,7 @@ impl AsyncRead for Reader {
         let before = buf.filled().len();
         let left = self.path_bytes.load(Ordering::SeqCst);
         if left == 0 {
-            // More bytes may be permitted later.
+            // A test may permit more bytes later, so poll again.
             let waker = cx.waker().clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -148,7 +148,7 @@ impl AsyncRead for Reader {
 
 impl AsyncWrite for Writer {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        // The reader was dropped.
+        // A failed write means that the reader was dropped.
         Pin::new(&mut self.stream).poll_write(cx, buf).map_err(|_| StreamError::Stopped { code: 0 }.into())
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

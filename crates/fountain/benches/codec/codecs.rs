@@ -22,10 +22,11 @@ pub(crate) type Work<'a> = Box<dyn FnMut() -> Duration + 'a>;
 
 pub(crate) trait Codec {
     fn name(&self) -> &str;
-    /// Encodes `block` into its source symbols and `repairs` repair symbols, including set-up.
+    /// Encodes `block` into its source symbols and `repairs` repair symbols, including the set-up.
     fn encode<'a>(&self, block: &'a [u8], repairs: usize) -> Work<'a>;
-    /// Decodes `block` from its source symbols except the `lost` ones, plus one repair symbol per lost symbol. Includes
-    /// set-up and the assembly of the block in contiguous memory. `None` if the codec does not support the case.
+    /// Decodes `block` from its source symbols without the `lost` ones, and as many repair symbols as are lost.
+    /// Includes the set-up and the output of the block's bytes in one piece. `None` if the codec does not support this
+    /// case.
     fn decode<'a>(&self, block: &'a [u8], lost: &[usize]) -> Option<Work<'a>>;
 }
 
@@ -120,7 +121,7 @@ fn raptorq_config() -> ObjectTransmissionInformation {
     ObjectTransmissionInformation::new((K * SYMBOL_SIZE) as u64, SYMBOL_SIZE as u16, 1, 1, 4)
 }
 
-/// Encodes with raptorq, which keeps the encoding plan for a number of symbols from one block to the next.
+/// Encodes with raptorq, which reuses the encoding plan for a number of symbols from one block to the next.
 fn encode_raptorq(block: &[u8], repairs: usize) -> Vec<EncodingPacket> {
     let encoder = SourceBlockEncoder::new(0, &raptorq_config(), block);
     let mut packets = encoder.source_packets();
@@ -151,7 +152,7 @@ impl Codec for RaptorQ {
         }
         assert!(decode_raptorq(packets.clone()).as_deref() == Some(block));
         Some(Box::new(move || {
-            // The decoder consumes its packets; copying them for the next round is not timed.
+            // The decoder consumes its packets. The copy for the next round is not timed.
             let decode_once = |_| {
                 let packets = packets.clone();
                 let start = Instant::now();

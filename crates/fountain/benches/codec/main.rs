@@ -1,8 +1,9 @@
 //! The random linear fountain beside raptorq, reed-solomon-simd and memcpy, on one core:
 //! `cargo bench -p dfcp-fountain --bench codec [-- --quick] [-- --json]`.
 //!
-//! Codecs and cases alternate in short runs, so that a change of clock frequency or other load affects them all. Each figure is the 90th
-//! percentile of its runs: other load only ever makes a run slower, and affects codecs, which compute, much more than a copy.
+//! Codecs and cases alternate in short runs, so that a change of clock frequency or other load affects all of them.
+//! Each figure is the 90th percentile of its runs: other load can only slow a run down, and it affects codecs, which
+//! compute, much more than a copy.
 
 #![expect(
     clippy::print_stdout,
@@ -26,11 +27,11 @@ const USAGE: &str = "usage: codec [--quick] [--json]\n\
     --quick  fewer runs, about 3 s in all instead of 20 s\n\
     --json   one JSON object instead of the table";
 
-/// A column of the table.
+/// Column of the table.
 struct Case {
     name: &'static str,
     encode: bool,
-    /// Number of repair symbols made, or of source symbols lost and replaced by repair symbols.
+    /// Number of repair symbols made, or number of source symbols lost and replaced by repair symbols.
     symbols: usize,
     /// Required speed, as a multiple of raptorq's.
     target: Option<f64>,
@@ -126,12 +127,12 @@ fn exceeded_by_a_tenth(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() * 9 / 10).copied()
 }
 
-/// Ratio of the fastest kernel (the last codec) to raptorq (the second).
+/// Returns the ratio of the fastest kernel (the last codec) to raptorq (the second).
 fn ratio(rates: &[Option<f64>]) -> Option<f64> {
     Some((*rates.last()?)? / (*rates.get(1)?)?)
 }
 
-/// Rate of a codec in percent of memcpy's (the first codec).
+/// Returns the rate of a codec in percent of memcpy's (the first codec).
 fn share(rates: &[Option<f64>], codec: usize) -> Option<f64> {
     Some(100.0 * rates[codec]? / rates[0]?)
 }

@@ -9,11 +9,12 @@
 //!         store the accumulators
 //! ```
 //!
-//! Several outputs share the loads and the splitting of a source, and several registers share the loads of a coefficient; the number of
-//! registers (sixteen on x86-64) limits both. Measured on Zen 3, six outputs of two registers are as fast as twelve of one, and 15 % faster
-//! with 256 symbols, which exceed the first-level cache. With one or two outputs, whose coefficients stay in registers, strips of four are
-//! 5 % faster than of three with 45 symbols, and 20 % with 180. The multipliers of a group's coefficients are stored in the order of their
-//! use; looking them up by coefficient in every strip costs another 10 %.
+//! Several outputs share the loads and the splitting of a source, and several registers share the loads of a
+//! coefficient; the number of registers (sixteen on x86-64) limits both. Measured on Zen 3: six outputs with two
+//! registers each are as fast as twelve outputs with one, and 15 % faster with 256 symbols, which exceed the
+//! first-level cache. With one or two outputs, whose coefficients stay in registers, strips of four registers are
+//! faster than strips of three: by 5 % with 45 symbols, and by 20 % with 180. The multipliers of a group's coefficients
+//! are stored in the order of their use; looking them up by coefficient in every strip costs another 10 %.
 //!
 //! Outputs are overwritten, never read, so the last strip may overlap the one before it instead of needing a byte loop.
 //!
@@ -25,12 +26,12 @@ use super::{SOURCES_MAX, scalar};
 
 /// Maximum number of outputs in a group.
 const GROUP_MAX: usize = 6;
-/// Up to this many sources, the multipliers of the largest group take at most three pages of stack.
+/// Number of sources up to which the multipliers of the largest group take at most three pages.
 const SOURCES_FEW: usize = 64;
 /// Number of coefficient rows eliminated together.
 const ROWS_TOGETHER: usize = 64;
-/// Prefetch distance from the end of a strip. One pass reads one stream of memory per source, more than the hardware
-/// prefetchers follow. Distances of 64 to 96 bytes measured equally good.
+/// Prefetch distance from the end of a strip. A pass reads from as many places as there are sources, more than the CPU
+/// prefetches by itself. Distances of 64 to 96 bytes measured equally good.
 const PREFETCH_BYTES: usize = 64;
 /// Bytes loaded by one prefetch.
 const CACHE_LINE_BYTES: usize = 64;
@@ -39,18 +40,18 @@ const CACHE_LINE_BYTES: usize = 64;
 ///
 /// # Safety
 ///
-/// Every function may be called only on a CPU with the unit. All are `#[inline(always)]`, so that they are inlined into a caller that
-/// enables the unit's target feature.
+/// Every function may be called only on a CPU with this vector unit. All are `#[inline(always)]`, so that they are
+/// inlined into a caller that enables the unit's target feature.
 pub(super) trait Lanes: Copy {
     /// Bytes in a register.
     const BYTES: usize;
-    /// Number of the unit's registers.
+    /// Number of registers of the unit.
     const REGISTERS: usize = 16;
-    /// In-memory tables or matrices with which the unit multiplies by a coefficient.
+    /// In-memory tables or matrices by which the unit multiplies with a coefficient.
     type Multiplier: Copy;
     /// A coefficient loaded into registers.
     type Coefficient: Copy;
-    /// A register of source bytes, in the form for multiplication.
+    /// A register of source bytes, in the form that multiplication needs.
     type Operand: Copy;
 
     unsafe fn zero() -> Self;
@@ -67,10 +68,10 @@ pub(super) trait Lanes: Copy {
     unsafe fn prefetch(address: *const u8);
 }
 
-/// Calls `work` with stack space for the multipliers of the largest group. Few sources get a smaller space, because
+/// Gives `work` stack space for the multipliers of the largest group. The space depends on the number of sources:
 /// touching a page of stack takes longer than a decoder's work on a few short rows.
 ///
-/// The space is uninitialised: filling it would take a fifth of the time of the work.
+/// The space is uninitialised: filling it would take 20 % of the time of the work.
 pub(super) fn with_room<M: Copy>(source_count: usize, work: impl FnOnce(&mut [MaybeUninit<M>])) {
     if source_count <= SOURCES_FEW {
         with_room_of::<M, { SOURCES_FEW * GROUP_MAX }>(work);
@@ -79,14 +80,14 @@ pub(super) fn with_room<M: Copy>(source_count: usize, work: impl FnOnce(&mut [Ma
     }
 }
 
-/// Never inlined, so that the caller does not reserve both sizes of stack space.
+/// Never inlined, so that a caller does not reserve stack space of both sizes.
 #[inline(never)]
 fn with_room_of<M: Copy, const LEN: usize>(work: impl FnOnce(&mut [MaybeUninit<M>])) {
     work(&mut [const { MaybeUninit::uninit() }; LEN]);
 }
 
-/// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; panics for shapes other than those of [`Kernel::dot`](super::Kernel::dot).
-/// `room` is from [`with_room`].
+/// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; panics for shapes other than those of
+/// [`Kernel::dot`](super::Kernel::dot). `room` comes from [`with_room`].
 ///
 /// # Safety
 ///
@@ -102,12 +103,12 @@ pub(super) unsafe fn dot<L: Lanes>(
     assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
     let (mut coefficients, mut outputs) = (coefficients, outputs);
     while !outputs.is_empty() {
-        // Divide the outputs into the fewest groups, of about equal size.
+        // Use as few groups as possible, of about equal size.
         let n = outputs.len().div_ceil(outputs.len().div_ceil(GROUP_MAX));
         let (c, o);
         (c, coefficients) = coefficients.split_at(n);
         (o, outputs) = outputs.split_at_mut(n);
-        // SAFETY: the lengths were checked above; the caller guarantees that the CPU has the unit.
+        // SAFETY: the lengths were checked above; the caller guarantees the other conditions.
         unsafe {
             match n {
                 3.. if L::REGISTERS >= 32 => match n {
@@ -127,11 +128,11 @@ pub(super) unsafe fn dot<L: Lanes>(
     }
 }
 
-/// [`dot`] for `N` outputs, `V` registers of each at a time.
+/// Computes [`dot`] for `N` outputs, with `V` registers of each output at a time.
 ///
 /// # Safety
 ///
-/// Same as for [`Lanes`]; all sources and outputs must have one length.
+/// Same as for [`Lanes`]; all sources and outputs must have the same length.
 #[inline(always)]
 unsafe fn group<L: Lanes, const N: usize, const V: usize>(
     sources: &[&[u8]],
@@ -150,9 +151,10 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
             column[n].write(L::multiplier(*c));
         }
     }
-    // SAFETY: the loop above wrote every element, since each source has a coefficient; both types have the same layout.
+    // SAFETY: all columns were just written, as there is a coefficient for each source; both types have the same
+    // layout.
     let columns = unsafe { slice::from_raw_parts(columns.as_ptr().cast::<[L::Multiplier; N]>(), columns.len()) };
-    // SAFETY: no strip extends beyond the common length; the caller guarantees that the CPU has the unit.
+    // SAFETY: no strip exceeds the common length; the caller guarantees the other conditions.
     unsafe {
         let mut at = 0;
         // The last wide strip may overlap the previous one if that is faster than narrow strips.
@@ -173,7 +175,7 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
 ///
 /// # Safety
 ///
-/// Same as for [`Lanes`]; all sources and outputs must have at least `V` registers of bytes from `at` on.
+/// Same as for [`Lanes`]; all sources and outputs must have `V` registers of bytes from `at` on.
 #[inline(always)]
 unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     sources: &[&[u8]],
@@ -181,7 +183,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     outputs: &mut [&mut [u8]],
     at: usize,
 ) {
-    // SAFETY: the caller guarantees that the CPU has the unit.
+    // SAFETY: the caller guarantees the conditions.
     unsafe {
         let mut sums = [[L::zero(); V]; N];
         for (source, column) in sources.iter().zip(columns) {
@@ -191,7 +193,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
                 L::prefetch(source.as_ptr_range().end.wrapping_add(PREFETCH_BYTES + line));
             }
             if N <= 2 {
-                // The few coefficients stay in registers for the whole strip, while operands are loaded one by one.
+                // The few coefficients stay in registers for the whole strip, while the operands are loaded one by one.
                 let mut coefficients = [L::coefficient(&column[0]); N];
                 for (c, multiplier) in coefficients.iter_mut().zip(column) {
                     *c = L::coefficient(multiplier);
@@ -227,7 +229,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
 
 /// Computes `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
 ///
-/// Rows are cut with `chunks` rather than `chunks_exact`, whose division costs as much as a few rows.
+/// Rows are split by `chunks`: `chunks_exact` has a division that costs as much as a few rows.
 ///
 /// # Safety
 ///
@@ -236,7 +238,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
 pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     let len = target.len();
     let mut at = 0;
-    // SAFETY: the caller guarantees that the CPU has the unit.
+    // SAFETY: the caller guarantees the conditions.
     unsafe {
         while at + 2 * L::BYTES <= len {
             accumulate_strip::<L, 2>(rows, factors, target, at);
@@ -254,11 +256,11 @@ pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &
     }
 }
 
-/// Computes `V` registers of [`accumulate`] from `at` on.
+/// Computes `V` registers of [`accumulate`], from byte `at` on.
 #[inline(always)]
 unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8], target: &mut [u8], at: usize) {
     let len = target.len();
-    // SAFETY: the caller guarantees that the CPU has the unit.
+    // SAFETY: the caller guarantees the conditions.
     unsafe {
         let mut sums = [L::zero(); V];
         for (v, sum) in sums.iter_mut().enumerate() {
@@ -276,7 +278,7 @@ unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8]
     }
 }
 
-/// Adds to each row the multiple of `pivot_row` given by the row's own byte in `column`; the caller has checked the shapes.
+/// Adds to each row the multiple of `pivot_row` by the row's own byte in `column`; the caller has checked the shapes.
 ///
 /// # Safety
 ///
@@ -285,13 +287,13 @@ unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8]
 pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     let len = pivot_row.len();
     for rows in rows.chunks_mut(ROWS_TOGETHER * len) {
-        // Copied, because the bytes in the column change during the elimination.
+        // Copy the factors, because the bytes in the column change during the elimination.
         let mut factors = [0; ROWS_TOGETHER];
         for (factor, row) in factors.iter_mut().zip(rows.chunks(len)) {
             *factor = row[column];
         }
         let mut at = 0;
-        // SAFETY: the caller guarantees that the CPU has the unit.
+        // SAFETY: the caller guarantees the conditions.
         unsafe {
             while at + 2 * L::BYTES <= len {
                 eliminate_strip::<L, 2>(rows, pivot_row, &factors, at);
@@ -310,10 +312,10 @@ pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], colu
     }
 }
 
-/// Computes `V` registers of [`eliminate`] from `at` on.
+/// Computes `V` registers of [`eliminate`], from byte `at` on.
 #[inline(always)]
 unsafe fn eliminate_strip<L: Lanes, const V: usize>(rows: &mut [u8], pivot_row: &[u8], factors: &[u8], at: usize) {
-    // SAFETY: the caller guarantees that the CPU has the unit.
+    // SAFETY: the caller guarantees the conditions.
     unsafe {
         let mut operands = [L::zero().operand(); V];
         for (v, operand) in operands.iter_mut().enumerate() {

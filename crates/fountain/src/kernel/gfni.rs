@@ -1,7 +1,7 @@
 //! x86-64 with GFNI and AVX2: `vgf2p8affineqb` multiplies 32 bytes by an 8×8 matrix over GF(2) at once.
 //!
-//! GFNI's own product uses another polynomial (0x11B); but the product with a constant is linear over GF(2) in any field of 256 elements,
-//! so a matrix per coefficient gives the products of this field.
+//! GFNI's own product uses another polynomial (0x11B). However, the product with a constant is linear over GF(2) in any
+//! field of 256 elements, so a matrix per coefficient yields the products of this field.
 
 use core::arch::x86_64::{
     __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x,
@@ -64,7 +64,8 @@ fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
 /// Matrices for the multiplication by each coefficient; 2 KiB.
 pub(super) static MATRICES: [u64; 256] = matrices();
 
-/// Computes the matrices: the instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.
+/// Computes the matrices. The instruction takes the row of output bit b from byte 7 − b of the matrix, and the column
+/// of input bit i from bit i of each byte.
 const fn matrices() -> [u64; 256] {
     let mut matrices = [0; 256];
     let mut c = 0;
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_matrices_multiply() {
-        // Miri executes the instruction itself in the tests of all kernels, but all coefficients would take minutes.
+        // Under Miri, the tests of all kernels execute the instruction itself; all coefficients would take minutes.
         for c in (0..=255_u8).step_by(if cfg!(miri) { 15 } else { 1 }) {
             for x in (0..=255_u8).step_by(if cfg!(miri) { 51 } else { 1 }) {
                 assert_eq!(affine(x, MATRICES[usize::from(c)]), gf256::mul(c, x), "{c}·{x}");

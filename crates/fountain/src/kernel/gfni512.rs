@@ -1,4 +1,4 @@
-//! x86-64 with GFNI and AVX-512: as [`gfni`](super::gfni), 64 bytes at once, and with twice as many registers.
+//! x86-64 with GFNI and AVX-512: like [`gfni`](super::gfni), but with 64 bytes at once, and twice as many registers.
 
 use core::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_set1_epi64,

@@ -1,7 +1,7 @@
 //! Sums of multiples of symbols over GF(256), with the fastest instructions of the CPU.
 //!
-//! A [`Kernel`] is chosen once, by [`Kernel::detect`], and passed as a value, which proves that the CPU has the required instructions. All
-//! kernels compute the same bytes.
+//! A [`Kernel`] is chosen once, by [`Kernel::detect`], and passed as a value. The value proves that the CPU has the
+//! required instructions. All kernels compute the same bytes.
 //!
 //! | kernel | instructions | bytes at once |
 //! |---|---|---|
@@ -29,7 +29,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of sources of one dot product: the symbols of the largest block. Limits the reserved stack space.
+/// Maximum number of sources of one dot product: the symbols of the largest block. Stack space is reserved for them.
 pub(crate) const SOURCES_MAX: usize = 256;
 
 /// Instructions for the addition and multiplication of symbols.
@@ -50,19 +50,19 @@ enum Unit {
 }
 
 impl Kernel {
-    /// Fastest kernel of this CPU. Call it once and keep the value.
+    /// Returns the fastest kernel of this CPU. Call it once and keep the value.
     #[must_use]
     pub fn detect() -> Self {
         Self::available().last().unwrap_or(Self::scalar())
     }
 
-    /// Kernel that runs on every CPU.
+    /// Returns the kernel that runs on every CPU.
     #[must_use]
     pub const fn scalar() -> Self {
         Self(Unit::Scalar)
     }
 
-    /// All kernels of this CPU, from the slowest to the fastest.
+    /// Returns all kernels of this CPU, from the slowest to the fastest.
     pub fn available() -> impl Iterator<Item = Self> {
         let units = [
             Some(Unit::Scalar),
@@ -78,7 +78,7 @@ impl Kernel {
         units.into_iter().flatten().map(Self)
     }
 
-    /// Name of the kernel, as in the table above.
+    /// Returns the name of the kernel, as in the table above.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self.0 {
@@ -96,8 +96,8 @@ impl Kernel {
 
     /// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; previous contents of the outputs are overwritten.
     ///
-    /// All sources and outputs have the same length in bytes; there is a row of coefficients per output, with one coefficient per source;
-    /// there are at most [`SOURCES_MAX`] sources. Other shapes are an error of this crate and panic.
+    /// All sources and outputs have the same length in bytes. There is a row of coefficients per output, with one
+    /// coefficient per source, and at most [`SOURCES_MAX`] sources. Other shapes are an error of this crate and panic.
     pub(crate) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
         if outputs.is_empty() {
             return;
@@ -117,8 +117,8 @@ impl Kernel {
         }
     }
 
-    /// Computes `target += Σ_r factors[r] · row r` for `rows`, which are contiguous and as long as `target`. Other shapes panic. For rows
-    /// of coefficients; for many or long rows [`Self::dot`] is faster.
+    /// Computes `target += Σ_r factors[r] · row r` for `rows`, which are contiguous and as long as `target`. Other
+    /// shapes panic. Meant for rows of coefficients: for many or long rows, [`Self::dot`] is faster.
     pub(crate) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
         assert!(!target.is_empty() && rows.len() == factors.len() * target.len());
         match self.0 {
@@ -134,8 +134,8 @@ impl Kernel {
         }
     }
 
-    /// Adds to each of `rows`, which are contiguous and as long as `pivot_row`, the multiple of `pivot_row` given by the row's own byte in
-    /// `column`: this zeroes the column if the pivot is 1. Other shapes panic.
+    /// Adds to each of `rows`, which are contiguous and as long as `pivot_row`, the multiple of `pivot_row` by the
+    /// row's own byte in `column`. This zeroes the column if the pivot is 1. Other shapes panic.
     pub(crate) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
         assert!(column < pivot_row.len());
         debug_assert!(rows.len().is_multiple_of(pivot_row.len()), "rows are as long as the pivot's");

@@ -107,7 +107,7 @@ impl Lanes for Nibbles {
         Self(unsafe { veorq_u8(veorq_u8(self.0, vqtbl1q_u8(c.0, low)), vqtbl1q_u8(c.1, high)) })
     }
 
-    /// Does nothing: the language has no stable intrinsic for it.
+    /// Does nothing: Rust has no stable prefetch intrinsic for AArch64.
     #[inline(always)]
     unsafe fn prefetch(_address: *const u8) {}
 }

@@ -1,4 +1,5 @@
-//! Kernel for any CPU, and the reference for the others: without tables or branches on data, only shifts and XORs of words.
+//! Kernel for any CPU, and the reference for the others. It has no tables and no branches on data, only shifts and XORs
+//! of words.
 //!
 //! With c = Σ_b c_b·x^b, the dot product is Σ_b x^b · Σ_i c_b,i·s_i: the inner sums are plain XORs of the sources whose coefficient has bit
 //! b, and Horner's rule combines them with seven multiplications by x per word. Compilers turn the inner loop into the vector instructions
@@ -31,7 +32,7 @@ pub(super) fn accumulate(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Adds to each row the multiple of `pivot_row` given by the row's own byte in `column`.
+/// Adds to each row the multiple of `pivot_row` by the row's own byte in `column`.
 pub(super) fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     for row in rows.chunks_exact_mut(pivot_row.len()) {
         mul_add(row, row[column], pivot_row);
@@ -48,7 +49,7 @@ pub(super) fn mul_add(output: &mut [u8], c: u8, source: &[u8]) {
     }
 }
 
-/// Adds `words` to the planes of the bits of `c`.
+/// Adds `words` to the plane of each bit that is set in `c`.
 #[inline(always)]
 fn add_planes(planes: &mut [[u64; WORDS]; 8], c: u8, words: [u64; WORDS]) {
     for (b, plane) in planes.iter_mut().enumerate() {
@@ -74,7 +75,7 @@ const fn double(bytes: u64) -> u64 {
     ((bytes & !TOP_BITS) << 1) ^ carries ^ (carries << 2) ^ (carries << 3) ^ (carries << 4)
 }
 
-/// Loads up to [`BYTES`] bytes, followed by zeros.
+/// Loads up to [`BYTES`] bytes, and pads them with zeros.
 #[inline(always)]
 fn load(bytes: &[u8]) -> [u64; WORDS] {
     let mut padded = [0; BYTES];

@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use super::*;
 use crate::{gf256, random_linear::SplitMix64};
 
-/// Step between tested lengths and alignments. Miri executes AVX2 and GFNI on any machine, but slowly: with it only every n-th one is
-/// tested.
+/// Step between tested lengths and alignments. Miri executes AVX2 and GFNI on any machine, but slowly, so that only
+/// every n-th value is tested under Miri.
 const fn step(under_miri: usize) -> usize {
     if cfg!(miri) { under_miri } else { 1 }
 }
@@ -18,8 +18,8 @@ fn layout(count: usize, len: usize, alignment: usize) -> Vec<core::ops::Range<us
     (0..count).map(|i| i * (len + 9) + alignment..i * (len + 9) + alignment + len).collect()
 }
 
-/// Product by definition. Under Miri, which would take a millisecond for it, the product comes from tables that have
-/// their own test.
+/// Returns the product by its definition. Under Miri, where that takes a millisecond, uses tables that have their own
+/// test.
 fn product(c: u8, b: u8) -> u8 {
     if cfg!(miri) {
         let table = &gf256::NIBBLE_PRODUCTS[usize::from(c)];
@@ -29,7 +29,7 @@ fn product(c: u8, b: u8) -> u8 {
     }
 }
 
-/// Dot product by its definition, one byte at a time.
+/// Returns the dot product by its definition, one byte at a time.
 fn dot_naive(sources: &[&[u8]], row: &[u8], at: usize) -> u8 {
     sources.iter().zip(row).fold(0, |sum, (source, c)| sum ^ product(*c, source[at]))
 }

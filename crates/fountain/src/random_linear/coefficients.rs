@@ -20,11 +20,11 @@ impl SplitMix64 {
     }
 }
 
-/// Writes the coefficients of encoding symbol `esi` of a block with `coefficients.len()` source symbols: coefficient i
-/// belongs to source symbol i.
+/// Writes the coefficients of the encoding symbol `esi` of a block with `coefficients.len()` source symbols.
+/// Coefficient i is the factor of source symbol i.
 ///
-/// A source symbol has a single coefficient 1, and zeros. The coefficients of a repair symbol are the bytes, lowest first, of successive
-/// outputs of SplitMix64 seeded with its ESI, with 1 in place of 0.
+/// A source symbol has one coefficient 1, and zeros otherwise. The coefficients of a repair symbol are the bytes,
+/// lowest first, of successive outputs of SplitMix64 seeded with the symbol's ESI, with 1 in place of 0.
 pub fn write_coefficients(esi: u32, coefficients: &mut [u8]) {
     if (esi as usize) < coefficients.len() {
         coefficients.fill(0);
@@ -34,7 +34,7 @@ pub fn write_coefficients(esi: u32, coefficients: &mut [u8]) {
     }
 }
 
-/// [`write_coefficients`] for a repair symbol; a shorter slice gets a prefix of them.
+/// Does [`write_coefficients`] for a repair symbol; a shorter slice gets the first coefficients.
 pub(crate) fn write_repair_coefficients(esi: u32, coefficients: &mut [u8]) {
     let mut random = SplitMix64::new(u64::from(esi));
     let mut next = || ones_for_zeros(random.next()).to_le_bytes();
@@ -47,10 +47,11 @@ pub(crate) fn write_repair_coefficients(esi: u32, coefficients: &mut [u8]) {
     }
 }
 
-/// The eight bytes of `word`, with 1 in place of 0.
+/// Returns the eight bytes of `word`, with 1 in place of 0.
 const fn ones_for_zeros(word: u64) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // The top bit of a byte becomes 1 if any of its bits is: adding 0x7f carries from the low seven, and no carry leaves the byte.
+    // The top bit of each byte tells whether the byte is nonzero: adding 0x7f carries into it from any of the low seven
+    // bits, and no carry leaves the byte.
     let nonzero = ((word & LOW_BITS) + LOW_BITS) | word;
     word | (!nonzero & !LOW_BITS) >> 7
 }

@@ -1,9 +1,10 @@
 //! Decoder: rebuilds a block from encoding symbols in any order.
 //!
-//! While fewer than K symbols have arrived, source symbols are copied to their place and repair symbols are stored unchanged: the cost is a
-//! copy. With the K-th symbol the equations are solved for the missing source symbols, in coefficients only, and each missing one is
-//! written in a single pass over K symbols, the least that a dense code needs. In the rare case of dependent symbols, the stored ones are
-//! reduced to an independent set, and further symbols are checked one by one.
+//! While fewer than K symbols have arrived, source symbols are copied to their place and repair symbols are stored
+//! unchanged: the cost is a copy. With the K-th symbol, the equations are solved for the missing source symbols, in
+//! coefficients only. Then each missing source symbol is written in a single pass over K symbols, the minimum for a
+//! dense code. In the rare case of dependent symbols, the stored ones are reduced to an independent set, and further
+//! symbols are checked one by one.
 
 use alloc::vec::Vec;
 use core::{fmt, mem};
@@ -11,14 +12,14 @@ use core::{fmt, mem};
 use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
-/// Minimum space for repair symbols; more is reserved in powers of two. The number needed varies from block to block,
-/// and a reused decoder has space for all but the rarest cases.
+/// Minimum number of repair symbols for which space is reserved; more is reserved in powers of two. The number needed
+/// varies from block to block, and a reused decoder has space for all but the rarest cases.
 const REPAIRS_ROOM_MIN: usize = 8;
 
-/// Blocks of up to this many source symbols are solved with a smaller buffer, which is faster to initialise.
+/// Number of source symbols up to which a block is solved with a smaller buffer, which takes less time to initialise.
 const K_FEW: usize = 64;
 
-/// Decoder of a block, and of further ones after [`restart`](Self::restart). Holds at most 2·K symbols.
+/// Decoder of a block, and of further blocks after [`restart`](Self::restart). Holds at most 2·K symbols.
 pub struct Decoder {
     kernel: Kernel,
     shape: BlockShape,
@@ -37,8 +38,8 @@ pub struct Decoder {
 /// Result of pushing a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// The symbol was new and has been kept. As dependence is detected only with K symbols, it may be discarded later; [`Decoder::missing`]
-    /// then stays the same or grows.
+    /// The symbol was new and has been kept. Dependence is detected only with K symbols, so the symbol may be discarded
+    /// later; [`Decoder::missing`] then stays the same or grows.
     Useful,
     /// A symbol with this id is stored already, or the source symbol is known.
     Duplicate,
@@ -76,8 +77,8 @@ impl Decoder {
         Self::with_memory(kernel, shape, Vec::with_capacity(shape.padded_bytes()))
     }
 
-    /// [`new`](Self::new) with the block built in `memory`, whose contents are discarded. `memory` grows if its capacity is below
-    /// [`BlockShape::padded_bytes`].
+    /// Like [`new`](Self::new), but builds the block in `memory`, whose contents are discarded. `memory` grows if its
+    /// capacity is below [`BlockShape::padded_bytes`].
     #[must_use]
     pub fn with_memory(kernel: Kernel, shape: BlockShape, mut memory: Vec<u8>) -> Self {
         memory.clear();
@@ -95,8 +96,8 @@ impl Decoder {
         }
     }
 
-    /// Discards the state, and starts another block in `memory` like [`with_memory`](Self::with_memory). Memory for repair symbols is
-    /// reused; memory beyond the most that a new decoder of such a block could allocate is freed.
+    /// Discards the state, and starts another block in `memory` like [`with_memory`](Self::with_memory). Reuses memory
+    /// for repair symbols, but frees any memory beyond the maximum of a new decoder of such a block.
     pub fn restart(&mut self, shape: BlockShape, mut memory: Vec<u8>) {
         memory.clear();
         memory.reserve_exact(shape.padded_bytes());
@@ -107,7 +108,7 @@ impl Decoder {
         self.tableau.shrink_to(shape.k());
     }
 
-    /// Bytes allocated for repair symbols and equations, which [`restart`](Self::restart) would reuse.
+    /// Returns the bytes allocated for repair symbols and equations, which [`restart`](Self::restart) would reuse.
     #[must_use]
     pub const fn kept_bytes(&self) -> usize {
         self.repairs.memory_bytes() + self.tableau.memory_bytes()
@@ -118,7 +119,7 @@ impl Decoder {
     /// # Errors
     ///
     /// Fails with [`DecoderError::SymbolLength`] if the symbol's length is not the symbol size; the decoder is unchanged.
-    #[inline(always)] // the call alone would take a tenth of the time of copying a symbol
+    #[inline(always)] // the call alone would take 10 % of the time of copying a symbol
     pub fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         let expected = self.shape.symbol_size();
         if symbol.len() != expected {
@@ -133,8 +134,8 @@ impl Decoder {
         })
     }
 
-    /// Number of further independent symbols needed; 0 when complete. With fewer than K symbols it is a lower bound, since they count as
-    /// independent; after that it is exact.
+    /// Returns the number of further independent symbols needed; 0 when complete. With fewer than K symbols it is a
+    /// lower bound, since all symbols count as independent; from the K-th symbol on it is exact.
     #[must_use]
     pub fn missing(&self) -> usize {
         if self.is_solving {
@@ -144,39 +145,39 @@ impl Decoder {
         }
     }
 
-    /// True if the whole block is known.
+    /// Returns true if the whole block is known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.known_count == self.shape.k()
     }
 
-    /// Number of bytes known from the start of the block, without a gap.
+    /// Returns the number of bytes known from the start of the block, without a gap.
     #[must_use]
     pub fn available_bytes(&self) -> usize {
         self.shape.source_range(self.prefix).start
     }
 
-    /// The first [`Self::available_bytes`] bytes of the block.
+    /// Returns the first [`Self::available_bytes`] bytes of the block.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.block[..self.available_bytes()]
     }
 
-    /// Source symbol `i` without padding, if it is known.
+    /// Returns source symbol `i` without padding, if it is known.
     #[must_use]
     pub fn source(&self, i: usize) -> Option<&[u8]> {
         let known = i < self.shape.k() && self.known[i];
         known.then(|| &self.block[self.shape.source_range(i)])
     }
 
-    /// Block, if it is complete.
+    /// Returns the block, if it is complete.
     #[must_use]
     pub fn into_block(mut self) -> Option<Vec<u8>> {
         self.take_block()
     }
 
-    /// Takes the block, if it is complete, once only. Afterwards the decoder accepts [`restart`](Self::restart), and
-    /// treats further symbols as symbols of a complete block.
+    /// Takes the block, if it is complete and was not taken before. The decoder then accepts
+    /// [`restart`](Self::restart), and still reports further symbols of this block as [`Pushed::Complete`].
     #[must_use]
     pub fn take_block(&mut self) -> Option<Vec<u8>> {
         if !self.is_complete() || self.block.is_empty() {
@@ -189,13 +190,13 @@ impl Decoder {
         Some(block)
     }
 
-    /// Division of the block into symbols.
+    /// Returns the division of the block into symbols.
     #[must_use]
     pub fn shape(&self) -> BlockShape {
         self.shape
     }
 
-    #[inline(always)] // for the same reason as `push`
+    #[inline(always)] // as for `push`
     fn push_source(&mut self, i: usize, symbol: &[u8]) -> Pushed {
         if self.known[i] {
             return Pushed::Duplicate;
@@ -213,8 +214,9 @@ impl Decoder {
         Pushed::Useful
     }
 
-    /// Writes a source symbol to this byte offset of the block, into an earlier gap or after a new one.
-    #[inline(never)] // keeps the inlined path, of source symbols that arrive in order, short
+    /// Writes a source symbol to this byte offset of the block: into an earlier gap, or after the known symbols, which
+    /// leaves a new gap.
+    #[inline(never)] // so that the inlined code, for a source symbol in order, stays short
     fn write_out_of_order(&mut self, at: usize, symbol: &[u8]) {
         if at < self.block.len() {
             self.block[at..at + symbol.len()].copy_from_slice(symbol);
@@ -224,7 +226,7 @@ impl Decoder {
         }
     }
 
-    #[inline(never)] // keeps the inlined path short
+    #[inline(never)] // as for `write_out_of_order`
     fn solve_with_source(&mut self, i: usize) {
         if self.is_solving {
             self.tableau.add_source(i);
@@ -234,7 +236,7 @@ impl Decoder {
         }
     }
 
-    #[inline(never)] // keeps the inlined path short
+    #[inline(never)] // as for `write_out_of_order`
     fn push_repair(&mut self, esi: u32, symbol: &[u8]) -> Pushed {
         if self.repairs.esis.contains(&esi) {
             return Pushed::Duplicate;
@@ -269,12 +271,12 @@ impl Decoder {
         }
     }
 
-    /// True if K symbols have arrived, and source symbols are still missing.
+    /// Returns true if K symbols have arrived, and source symbols are still missing.
     fn is_enough(&self) -> bool {
         !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
     }
 
-    /// Number of repair symbols to allocate space for when `count` are needed.
+    /// Returns the number of repair symbols to allocate space for when `count` are needed.
     fn repairs_room(&self, count: usize) -> usize {
         count.next_power_of_two().max(REPAIRS_ROOM_MIN).min(self.shape.k())
     }
@@ -301,13 +303,13 @@ impl Decoder {
         }
     }
 
-    /// Writes all source symbols that are determined but not known yet, in one pass over the symbols that determine them. For blocks of at
-    /// most `K` source symbols.
-    #[inline(never)] // so that its stack is touched only when a block is solved
+    /// Writes all source symbols that are determined but not known yet, in one pass over the symbols that determine
+    /// them. Requires at most `K` source symbols.
+    #[inline(never)] // so that its large stack frame is used only when a block is solved
     fn solve_of<const K: usize>(&mut self) {
         let symbol_size = self.shape.symbol_size();
         self.block.resize(self.shape.padded_bytes(), 0);
-        // Columns of unknown symbols have factors of zero only, so any symbol can take their place.
+        // Columns of unknown symbols have only zero factors, so any symbol can take their place.
         let any = self.repairs.bytes.get(..symbol_size).unwrap_or_default();
         let mut sources = [any; K];
         for (column, number) in self.tableau.repair_columns() {
@@ -336,7 +338,7 @@ impl Decoder {
 }
 
 impl Repairs {
-    /// Adds a repair symbol. `room` is the maximum number of stored symbols, including this one.
+    /// Adds a repair symbol; reserves space for `room` symbols, including earlier ones.
     fn push(&mut self, esi: u32, symbol: &[u8], room: usize) {
         self.esis.reserve_exact(room.saturating_sub(self.esis.len()));
         self.bytes.reserve_exact((room * symbol.len()).saturating_sub(self.bytes.len()));
@@ -361,7 +363,7 @@ impl Repairs {
         self.bytes.shrink_to(shape.padded_bytes());
     }
 
-    /// Bytes allocated.
+    /// Returns the number of bytes allocated.
     const fn memory_bytes(&self) -> usize {
         self.esis.capacity() * size_of::<u32>() + self.bytes.capacity()
     }

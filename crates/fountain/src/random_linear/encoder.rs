@@ -8,9 +8,9 @@ use crate::kernel::Kernel;
 
 /// Number of repair symbols passed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
-/// Up to this many repair symbols are made with a smaller buffer, which is faster to initialise.
+/// Number of repair symbols up to which a smaller buffer is used, which takes less time to initialise.
 const BATCH_FEW: usize = 6;
-/// Maximum number of source symbols for the smaller buffer.
+/// Number of source symbols up to which the smaller buffer is used.
 const K_FEW: usize = 64;
 
 /// Encoder of one block, owned or borrowed.
@@ -20,11 +20,11 @@ pub struct Encoder<B> {
     kernel: Kernel,
     shape: BlockShape,
     block: B,
-    /// Source symbol that is part data, part padding; empty if there is none.
+    /// Source symbol that is part data, part padding; empty if there is no such symbol.
     padded: Vec<u8>,
 }
 
-/// Failure of making an encoder or of writing symbols.
+/// Reason why an encoder could not be made, or a symbol could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {
@@ -36,7 +36,7 @@ pub enum EncoderError {
         /// Length of the block according to the shape, bytes.
         expected: usize,
     },
-    /// The output is not one symbol, or not a whole number of symbols.
+    /// The output is not exactly one symbol, or, for several repair symbols, not a whole number of symbols.
     #[error("the room for symbols has {got} bytes, which does not fit symbols of {symbol_size} bytes")]
     OutputLength {
         /// Bytes of the output.
@@ -44,7 +44,7 @@ pub enum EncoderError {
         /// Bytes in a symbol.
         symbol_size: usize,
     },
-    /// Some of the requested ids do not belong to repair symbols.
+    /// Some of the ids do not belong to repair symbols.
     #[error("{count} symbols from id {first_esi} are not all repair symbols, whose ids are {k} to 4294967295")]
     NotRepair {
         /// First id.
@@ -74,12 +74,12 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(Self { kernel, shape, block, padded })
     }
 
-    /// Returns the block.
+    /// Returns the block of the encoder.
     pub fn into_block(self) -> B {
         self.block
     }
 
-    /// Division of the block into symbols.
+    /// Returns the division of the block into symbols.
     pub fn shape(&self) -> BlockShape {
         self.shape
     }
@@ -109,8 +109,8 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(())
     }
 
-    /// Writes consecutive repair symbols from `first_esi` on to `out`. The length of `out` is a multiple of the symbol
-    /// size, and determines the number of symbols. Allocates nothing.
+    /// Writes consecutive repair symbols, from `first_esi` on, to `out`. The length of `out`, a multiple of the symbol
+    /// size, determines their number. Allocates nothing.
     ///
     /// # Errors
     ///
@@ -137,10 +137,10 @@ impl<B: AsRef<[u8]>> Encoder<B> {
 
     /// Writes at most `N` consecutive repair symbols.
     ///
-    /// Never inlined, so that copying a source symbol does not reserve this stack space.
+    /// Never inlined, so that copying a source symbol does not reserve this function's stack space.
     #[inline(never)]
     fn write_batch<const N: usize>(&self, first_esi: u32, out: &mut [u8]) {
-        // For two symbols of few sources, initialising the large buffer would take a tenth of the time.
+        // For two repair symbols of few sources, initialising the large buffer would take 10 % of the time.
         if self.shape.k() <= K_FEW {
             self.write_batch_of::<N, K_FEW>(first_esi, out);
         } else {
@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         let symbol_size = self.shape.symbol_size();
         let mut sources = [&[][..]; K];
         let whole = self.block.as_ref().chunks_exact(symbol_size);
-        // Source symbols of padding only add nothing, so they are left out.
+        // Source symbols that consist of padding add nothing, so they are left out.
         let padded = Some(self.padded.as_slice()).filter(|padded| !padded.is_empty());
         let mut source_count = 0;
         for (slot, source) in sources.iter_mut().zip(whole.chain(padded)) {

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::{K_MAX, SYMBOL_SIZE_MAX};
 
-/// Number and size of a block's source symbols: all that both endpoints must agree on.
+/// Number and size of a block's source symbols, on which both endpoints must agree.
 ///
 /// The symbol size is the block's length divided by `k`, rounded up. If the symbols hold more bytes than the block, the last ones are
 /// padded with zeros, which are part of the code but not of the data.
@@ -54,7 +54,7 @@ impl BlockShape {
         if symbol_size > SYMBOL_SIZE_MAX {
             return Err(ShapeError::SymbolSize { symbol_size });
         }
-        // The limits above make all three fit.
+        // The limits above guarantee that all three values fit.
         Ok(Self { k: k as u16, symbol_size: symbol_size as u16, length_bytes: length_bytes as u32 })
     }
 
@@ -74,32 +74,33 @@ impl BlockShape {
         Self::new(length_bytes.div_ceil(symbol_size_max), length_bytes)
     }
 
-    /// The number of source symbols, K.
+    /// Returns the number of source symbols, K.
     #[must_use]
     pub const fn k(self) -> usize {
         self.k as usize
     }
 
-    /// The length of the block in bytes, without padding.
+    /// Returns the length of the block in bytes, without padding.
     #[must_use]
     pub const fn length_bytes(self) -> usize {
         self.length_bytes as usize
     }
 
-    /// The size of every encoding symbol in bytes.
+    /// Returns the size of every encoding symbol in bytes.
     #[must_use]
     pub const fn symbol_size(self) -> usize {
         self.symbol_size as usize
     }
 
-    /// Range of source symbol `i` in the block, without padding; empty if it is all padding, or does not exist.
+    /// Returns the range of source symbol `i` in the block, without padding. The range is empty if the symbol is all
+    /// padding or does not exist.
     #[must_use]
     pub fn source_range(self, i: usize) -> Range<usize> {
         let at = |i: usize| i.saturating_mul(self.symbol_size()).min(self.length_bytes());
         at(i)..at(i.saturating_add(1))
     }
 
-    /// Bytes of all source symbols, including padding.
+    /// Returns the number of bytes of all source symbols, including padding.
     pub const fn padded_bytes(self) -> usize {
         self.k() * self.symbol_size()
     }

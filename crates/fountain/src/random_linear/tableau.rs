@@ -1,16 +1,18 @@
 //! Equations between symbols, solved for the missing ones as far as possible.
 //!
-//! This module computes with coefficients only. It keeps a row for each stored symbol that was not redundant, its *operand*, with a column
-//! for each source symbol. The row is solved for one missing source symbol, its *pivot*:
+//! This module computes with coefficients only. It keeps a row for each stored symbol that was not redundant; the
+//! stored symbol is called the row's *operand*. A row has a column for each source symbol, and is solved for one
+//! missing source symbol, the row's *pivot*:
 //!
 //! ```text
 //! source[pivot(r)] = Σ_c row(r)[c] · symbol(c)
 //! symbol(c) = the operand of the row whose pivot is c, if there is one, else source[c]
 //! ```
 //!
-//! The column of a solved symbol is otherwise unused, so it holds the factors of the operand: a row is never longer than K, and at full
-//! rank the rows are, unchanged, the coefficients with which the decoder multiplies symbols. Columns of source symbols that are neither
-//! known nor solved are *open*; a symbol is determined when its row is zero in all of them.
+//! The column of a solved symbol is otherwise unused, so it holds the factors of the operand. A row is therefore never
+//! longer than K, and at full rank the rows are, unchanged, the coefficients with which the decoder multiplies symbols.
+//! Columns of source symbols that are neither known nor solved are *open*. A missing symbol is determined when its row
+//! is zero in all open columns.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -18,13 +20,13 @@ use core::mem;
 use super::{K_MAX, coefficients::write_repair_coefficients};
 use crate::{gf256, kernel::Kernel};
 
-/// Alignment of rows: the widest register of any kernel, bytes.
+/// Alignment of rows, bytes: the widest register that any kernel uses for rows.
 const ALIGNMENT: usize = 32;
 
-/// Entry of `row_of` for a column that is not solved.
+/// Entry of `row_of` for a column that no row is solved for.
 const NO_ROW: u16 = u16::MAX;
 
-/// Distance of rows with `k` columns, bytes.
+/// Returns the distance between rows of `k` columns, bytes.
 const fn stride(k: usize) -> usize {
     k.next_multiple_of(ALIGNMENT)
 }
@@ -42,9 +44,9 @@ pub(super) enum Operand {
 pub(super) struct Tableau {
     kernel: Kernel,
     k: usize,
-    /// Distance of rows, bytes.
+    /// Distance between rows, bytes.
     stride: usize,
-    /// Solved rows, followed by rows to be solved.
+    /// Solved rows, followed by rows that are still to be solved.
     rows: Vec<u8>,
     /// Column that each solved row is solved for, and the symbol that the row was made from.
     solved: Vec<(usize, Operand)>,
@@ -59,8 +61,8 @@ impl Tableau {
         Self { kernel, k: 0, stride: 0, rows: Vec::new(), solved: Vec::new(), row_of: Vec::new(), open: Vec::new() }
     }
 
-    /// Starts without equations, for a block whose known source symbols are true in `known`; at least one is missing. Space for `room`
-    /// rows, at least as many as are missing, is reserved.
+    /// Starts without equations, for a block whose known source symbols are true in `known`; at least one must be
+    /// missing. Reserves space for `room` rows, at least as many as symbols are missing.
     pub(super) fn begin(&mut self, known: &[bool], room: usize) {
         (self.k, self.stride) = (known.len(), stride(known.len()));
         self.rows.clear();
@@ -87,7 +89,7 @@ impl Tableau {
         self.row_of.shrink_to(k);
     }
 
-    /// Bytes allocated.
+    /// Returns the number of bytes allocated.
     pub(super) const fn memory_bytes(&self) -> usize {
         self.rows.capacity()
             + self.solved.capacity() * size_of::<(usize, Operand)>()
@@ -95,13 +97,14 @@ impl Tableau {
             + self.row_of.capacity() * size_of::<u16>()
     }
 
-    /// Number of further independent symbols needed.
+    /// Returns the number of further independent symbols needed.
     pub(super) fn missing(&self) -> usize {
         self.open.len()
     }
 
-    /// Adds the repair symbols `esis`, which are or will be stored under consecutive numbers from `number` on.
-    /// Redundant symbols get no number; `redundant` is called with the index in `esis` of each one.
+    /// Adds the repair symbols `esis`, which are or will be stored under the numbers from `number` on. Calls
+    /// `redundant` with the index in `esis` of each redundant symbol. Redundant symbols are left out, and later symbols
+    /// take their numbers.
     pub(super) fn add_repairs(&mut self, esis: &[u32], number: usize, mut redundant: impl FnMut(usize)) {
         for esi in esis {
             let mut coefficients = [0; K_MAX];
@@ -130,14 +133,14 @@ impl Tableau {
         }
     }
 
-    /// Row that determines missing source symbol `source`, if there is one.
+    /// Returns the row that determines the missing source symbol `source`, if there is one.
     pub(super) fn determining_row(&self, source: usize) -> Option<&[u8]> {
         let at = usize::from(self.row_of[source]) * self.stride;
         let row = self.rows.get(at..at + self.k)?;
         self.open.iter().all(|column| row[*column] == 0).then_some(row)
     }
 
-    /// Column that holds the factors of known source symbol `source`, if there is one.
+    /// Returns the column that holds the factors of the known source symbol `source`, if there is one.
     pub(super) fn column_of(&self, source: usize) -> Option<usize> {
         if self.row_of[source] == NO_ROW {
             return Some(source);
@@ -146,7 +149,7 @@ impl Tableau {
         self.solved.iter().find(late).map(|(column, _)| *column)
     }
 
-    /// Columns that hold the factors of repair symbols, with the numbers of these symbols.
+    /// Returns the columns that hold the factors of repair symbols, with the numbers of these symbols.
     pub(super) fn repair_columns(&self) -> impl Iterator<Item = (usize, usize)> {
         self.solved.iter().filter_map(|(column, operand)| match operand {
             Operand::Repair(number) => Some((*column, *number)),
@@ -157,7 +160,7 @@ impl Tableau {
     /// Appends an unsolved row, for a symbol that is the sum of the source symbols with these coefficients.
     fn append(&mut self, mut row: [u8; K_MAX]) {
         if !self.solved.is_empty() {
-            // The solved columns of this row are replaced by their own rows.
+            // Replace the solved columns of this row by their own rows.
             let mut factors = [0; K_MAX];
             for (factor, (column, _)) in factors.iter_mut().zip(&self.solved) {
                 *factor = mem::take(&mut row[*column]);
@@ -168,8 +171,8 @@ impl Tableau {
         self.rows.extend_from_slice(&row[..self.stride]);
     }
 
-    /// Solves the first unsolved row for an open source symbol, and returns true. If the row has no open source symbol,
-    /// removes the row and returns false. `operand` is the symbol that the row was made from.
+    /// Solves the first unsolved row for one of its open source symbols; `operand` is the symbol of the row. If the row
+    /// has no open source symbol, removes it and returns false.
     fn solve_next(&mut self, operand: Operand) -> bool {
         let at = self.solved.len() * self.stride;
         let row = &mut self.rows[at..at + self.stride];
@@ -179,10 +182,10 @@ impl Tableau {
         };
         let pivot = self.open.remove(found);
 
-        // Solve operand = row[pivot] · source[pivot] + others for source[pivot]; minus equals plus in this field.
-        // Afterwards the pivot's column holds the operand's factor in each row: the inverse in this row, and in any
-        // other row the inverse times that row's entry in the column. Adding multiples of this row yields that product
-        // if this row's entry is first increased by 1.
+        // Solve operand = row[pivot] · source[pivot] + others for source[pivot]; minus equals plus in this field. The
+        // pivot column then holds the factors of the operand: the inverse of row[pivot] in this row, and the inverse
+        // times the previous factor in the other rows. Adding multiples of this row yields the latter if its pivot
+        // column is first increased by 1.
         let inverse = gf256::inverse(row[pivot]);
         row[pivot] ^= 1;
         let mut scaled = [0; K_MAX];
@@ -213,7 +216,7 @@ mod tests {
         row
     }
 
-    /// Rank by Gaussian elimination.
+    /// Returns the rank, by Gaussian elimination.
     fn rank(mut rows: Vec<Vec<u8>>) -> usize {
         let mut rank = 0;
         for column in 0..rows.first().map_or(0, Vec::len) {
@@ -265,7 +268,7 @@ mod tests {
             self.rows.push((0..self.data.len()).map(|c| u8::from(c == source)).collect());
         }
 
-        /// Value of the operand in each column, if it is known.
+        /// Returns the value of the operand in each column, if it is known.
         fn operands(&self) -> Vec<Option<u8>> {
             let mut operands = vec![None; self.data.len()];
             for (column, number) in self.tableau.repair_columns() {
@@ -279,7 +282,7 @@ mod tests {
             operands
         }
 
-        /// Checks that rows solve for exactly the symbols that linear algebra determines, with the right values.
+        /// Checks that rows solve for exactly the symbols that linear algebra determines, and with the right values.
         fn check(&self) {
             let (k, rank_now) = (self.data.len(), rank(self.rows.clone()));
             assert_eq!(self.tableau.missing(), k - rank_now);

@@ -5,14 +5,14 @@ use super::state::State;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
-/// A bounded cache of segment graphs with least-recently-used eviction.
+/// Bounded cache of segment graphs with least-recently-used eviction.
 ///
 /// An entry takes about 20 kB, so a limit of [`POOL_STATES`](super::POOL_STATES) entries is at most 21 MB. A peer that repeats no state
 /// gains nothing from the cache and costs no more memory than the limit.
 #[derive(Debug)]
 pub struct GraphCache {
     limit: usize,
-    /// Number of calls of `get`, which orders entries by last use.
+    /// Number of calls of `get`; orders entries by last use.
     clock: u64,
     entries: BTreeMap<State, Entry>,
     /// Key of each entry, by last use.
@@ -32,7 +32,7 @@ impl GraphCache {
         Self { limit, clock: 0, entries: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// Graph of `state`, drawn if it is not cached.
+    /// Returns the graph of `state`; draws it if it is not cached.
     pub fn get(&mut self, state: State) -> Arc<SegmentGraph> {
         let key = state.canonical();
         self.clock += 1;
@@ -51,13 +51,13 @@ impl GraphCache {
         graph
     }
 
-    /// Number of cached graphs.
+    /// Returns the number of cached graphs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if no graph is cached.
+    /// Returns true if no graph is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

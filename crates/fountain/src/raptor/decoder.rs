@@ -11,11 +11,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Maximum number of segments of a decoder: over five times the need of a block, so an honest sender never exceeds it.
-/// Limits a decoder's memory to about 6 MB, including its graphs, and to three times that while decoding.
+/// Maximum number of segments of a decoder. It is over five times the need of a block, so an honest sender never
+/// reaches it. It limits a decoder's memory to about 6 MB, including its graphs, and three times that while decoding.
 pub const SEGMENTS_MAX: usize = 256;
 
-/// Number of segments per allocation: a decoder then takes little more memory than its segments, and a block is rarely moved.
+/// Number of segments for which space is allocated at a time. A decoder then takes little more memory than its
+/// segments, and reallocation rarely moves them.
 const SEGMENTS_AT_A_TIME: usize = 8;
 
 /// Classes of [`DEGREES`] in the order of decoding: degrees 1 to 9, then 19, then 65 and 66 with the LDPC checks. The last three degrees
@@ -35,13 +36,13 @@ pub struct Decoder {
     received_bytes: usize,
     /// Number of segments in the last attempt to decode.
     tried: usize,
-    /// Number of source bytes decoded in that attempt.
+    /// Number of source bytes decoded in the last attempt.
     decoded_bytes: usize,
     source: Option<Vec<u8>>,
 }
 
 impl Decoder {
-    /// Makes a decoder of the block with this ID, sent by the endpoint whose SYN or SYNACK carried `initial`.
+    /// Makes a decoder of the block with this ID, from the endpoint whose SYN or SYNACK carried `initial`.
     #[must_use]
     pub fn new(initial: State, block_id: u32) -> Self {
         Self {
@@ -57,8 +58,8 @@ impl Decoder {
         }
     }
 
-    /// Stores a segment: its graph (from the state in its header) and its [`SEGMENT_BYTES`] encoded bytes. Returns true if it is new; a
-    /// segment with a known state, and any segment after completion, is ignored.
+    /// Stores a segment: its graph (from the state in its header) and its [`SEGMENT_BYTES`] encoded bytes. Returns true
+    /// if it is new. A segment with a known state is ignored, and so is any segment after completion.
     ///
     /// # Errors
     /// Fails with [`Error::SegmentLength`], and with [`Error::TooManySegments`] beyond [`SEGMENTS_MAX`].
@@ -82,21 +83,21 @@ impl Decoder {
         Ok(true)
     }
 
-    /// True if a segment with that state was pushed.
+    /// Returns true if a segment with this state was pushed.
     #[must_use]
     pub fn holds(&self, state: State) -> bool {
         self.seen.contains(&state.canonical())
     }
 
-    /// Encoded bytes of distinct received segments.
+    /// Returns the number of encoded bytes of distinct received segments.
     #[must_use]
     pub fn received_bytes(&self) -> usize {
         self.received_bytes
     }
 
-    /// Decodes if the segments suffice, and returns true if the block is complete. Every call with new segments starts
-    /// afresh: keeping the results of a failed attempt would take ten times the memory of the segments, for each block
-    /// of a window, and would save no time. Without new segments the call returns immediately.
+    /// Decodes if the segments suffice, and returns true if the block is complete. After further segments, a call
+    /// starts anew: the results of a failed attempt would take ten times the memory of the segments, for each block of
+    /// a window, and would save no time. Without further segments, the call returns immediately.
     ///
     /// The set of decoded bytes is the same as in the thesis: LT and LDPC decoding, repeated until neither gains
     /// (§3.10.2).
@@ -128,19 +129,20 @@ impl Decoder {
         peeler
     }
 
-    /// True if every source byte is decoded.
+    /// Returns true if every source byte is decoded.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Source bytes decoded in the last attempt, 0 ..= [`SOURCE_BYTES`](super::SOURCE_BYTES).
+    /// Returns the number of source bytes decoded in the last attempt, 0 ..= [`SOURCE_BYTES`](super::SOURCE_BYTES).
     #[must_use]
     pub fn decoded_bytes(&self) -> usize {
         self.decoded_bytes
     }
 
-    /// The block's [`SOURCE_BYTES`](super::SOURCE_BYTES) bytes, including padding, or `None` while it is incomplete.
+    /// Returns the block's [`SOURCE_BYTES`](super::SOURCE_BYTES) bytes, including padding; `None` while the block is
+    /// incomplete.
     #[must_use]
     pub fn into_source(self) -> Option<Vec<u8>> {
         self.source

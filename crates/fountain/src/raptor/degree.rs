@@ -17,7 +17,7 @@ pub const OMEGA: [u32; 10] = [
     13_464_749,
 ];
 
-/// Last draw that belongs to each class.
+/// Largest draw that belongs to each class.
 const LAST: [u32; 10] = {
     let mut last = OMEGA;
     let mut class = 1;
@@ -28,7 +28,7 @@ const LAST: [u32; 10] = {
     last
 };
 
-/// Index in [`DEGREES`] of the draw's degree: the first class whose cumulative Ω is not below the draw.
+/// Returns the index in [`DEGREES`] of the draw's degree: the first class whose cumulative Ω is at least the draw.
 #[inline]
 pub(super) fn class_of(draw: u32) -> usize {
     // The last class ends at 2³² − 1, so nine comparisons decide; counting them avoids a branch that could be mispredicted.

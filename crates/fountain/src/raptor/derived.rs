@@ -6,13 +6,13 @@ use super::taus88::Taus88;
 /// Purpose of a derived state, which separates the states of the precode from those of segments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// The LDPC precode of the block with that ID.
+    /// LDPC precode of the block with this ID.
     Precode,
-    /// The nth of the sender's reusable segment states.
+    /// Reusable segment state of the sender with this number.
     Segment,
 }
 
-/// State that both endpoints derive from an initial state for `number` (spec: “Derived states”).
+/// Returns the state that both endpoints derive from an initial state for `number` (spec: “Derived states”).
 ///
 /// Each word is hashed with the number, not added to it: generators of neighbouring numbers must not be correlated, and the generator
 /// itself is linear.

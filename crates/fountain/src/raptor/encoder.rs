@@ -33,18 +33,18 @@ impl Encoder {
         Ok(Self { intermediate })
     }
 
-    /// The block's [`CHECK_BYTES`](super::CHECK_BYTES) check bytes.
+    /// Returns the block's [`CHECK_BYTES`](super::CHECK_BYTES) check bytes.
     #[must_use]
     pub fn checks(&self) -> &[u8] {
         &self.intermediate[SOURCE_BYTES..]
     }
 
-    /// Source bytes (with padding) followed by check bytes.
+    /// Returns the source bytes (with padding) followed by the check bytes.
     pub(super) fn intermediate(&self) -> &[u8] {
         self.intermediate.as_slice()
     }
 
-    /// Writes the segment with that graph to `out`, of [`SEGMENT_BYTES`] bytes.
+    /// Writes the segment with this graph to `out`, of [`SEGMENT_BYTES`] bytes.
     ///
     /// # Errors
     /// Fails with [`Error::SegmentLength`].

@@ -1,4 +1,4 @@
-//! Graph of a segment: the intermediate bytes combined by each symbol.
+//! Graph of a segment: for each symbol, the intermediate bytes that the symbol combines.
 
 use super::degree::{DEGREES, class_of};
 use super::state::State;
@@ -22,18 +22,18 @@ pub struct SegmentGraph {
     neighbours: Vec<u16>,
 }
 
-/// The symbols of one degree in a [`SegmentGraph`].
+/// Symbols of one degree in a [`SegmentGraph`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DegreeClass<'a> {
     pub(super) degree: usize,
-    /// Each symbol's index in the segment.
+    /// Index of each symbol in the segment.
     pub(super) positions: &'a [u16],
-    /// Intermediate indices: `degree` for each of `positions`.
+    /// Indices of intermediate bytes: `degree` indices for each of `positions`.
     pub(super) neighbours: &'a [u16],
 }
 
 impl SegmentGraph {
-    /// Draws the graph of the segment with this state. Takes about as long as 10 000 draws of the generator.
+    /// Draws the graph of the segment with this state. Takes the time of about 10 000 draws of the generator.
     #[must_use]
     pub fn new(state: State) -> Self {
         Self::with_symbols(state, SEGMENT_BYTES)
@@ -55,14 +55,14 @@ impl SegmentGraph {
         Self { state: state.canonical(), counts, positions, neighbours }
     }
 
-    /// The state that draws this graph, in canonical form.
+    /// Returns the state that draws this graph, in canonical form.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Intermediate indices (0 ..= 65 535) combined by the symbol at `position` (0 .. 1420) of the segment, in the order drawn; `None`
-    /// beyond the segment's end.
+    /// Returns the intermediate indices (0 ..= 65 535) combined by the symbol at `position` (0 .. 1420) of the segment,
+    /// in the order drawn; `None` beyond the segment's end.
     #[must_use]
     pub fn neighbours(&self, position: usize) -> Option<&[u16]> {
         self.classes().find_map(|class| {
@@ -71,17 +71,17 @@ impl SegmentGraph {
         })
     }
 
-    /// Number of symbols in the graph.
+    /// Returns the number of symbols in the graph.
     pub(super) fn symbols(&self) -> usize {
         self.positions.len()
     }
 
-    /// The symbols of each degree, ascending.
+    /// Returns the symbols of each degree, ascending.
     pub(super) fn classes(&self) -> impl Iterator<Item = DegreeClass<'_>> {
         (0..DEGREES.len()).map(|class| self.class(class))
     }
 
-    /// The symbols whose degree is `DEGREES[class]`.
+    /// Returns the symbols whose degree is `DEGREES[class]`.
     pub(super) fn class(&self, class: usize) -> DegreeClass<'_> {
         let (mut position, mut neighbour) = (0, 0);
         for (&degree, &count) in DEGREES.iter().zip(&self.counts[..class]) {
@@ -112,7 +112,7 @@ pub(super) fn draw_distinct(generator: &mut Taus88, degree: usize, drawn: &mut V
     }
 }
 
-/// `draw` modulo n.
+/// Returns `draw` modulo n, the number of intermediate bytes.
 #[inline]
 pub(super) fn modulo_intermediate(draw: u32) -> u16 {
     const { assert!(INTERMEDIATE_BYTES == 1 << 16, "the low 16 bits are the remainder modulo n") };

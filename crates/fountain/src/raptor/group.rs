@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 /// Maximum number of blocks of an [`EncoderGroup`].
 pub const GROUP_BLOCKS_MAX: usize = 32;
 
-/// Rows transposed at a time: few enough to stay in the first-level cache.
+/// Number of rows transposed at a time: few enough to stay in the first-level cache.
 const TILE_ROWS: usize = 256;
 
-/// Byte i of every block of the group side by side, so that one lookup and one vector addition serve all blocks.
+/// Byte i of every block of the group, side by side, so that one lookup and one vector addition serve all blocks.
 type Row = [u8; GROUP_BLOCKS_MAX];
 
-/// Group of up to 32 blocks whose segments are written together, several times faster than block by block. 2 MiB.
+/// Group of up to 32 blocks whose segments are written together, several times faster than block by block. Takes 2 MiB.
 ///
 /// The pool of states lets 32 consecutive blocks, from a multiple of 32 on, share the graph of their nth segments.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl EncoderGroup {
     /// Makes a group of these blocks.
     ///
     /// # Errors
-    /// Fails with [`Error::GroupBlocks`] unless there are 1 ..= [`GROUP_BLOCKS_MAX`].
+    /// Fails with [`Error::GroupBlocks`] unless there are 1 ..= [`GROUP_BLOCKS_MAX`] encoders.
     pub fn new(encoders: &[Encoder]) -> Result<Self, Error> {
         let blocks = encoders.len();
         if blocks == 0 || blocks > GROUP_BLOCKS_MAX {
@@ -46,13 +46,14 @@ impl EncoderGroup {
         Ok(Self { blocks, rows, written: vec![[0; GROUP_BLOCKS_MAX]; SEGMENT_BYTES] })
     }
 
-    /// Number of blocks in the group.
+    /// Returns the number of blocks in the group.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// Writes every block's segment with that graph to `out`: [`SEGMENT_BYTES`] per block, in the order of blocks in [`EncoderGroup::new`].
+    /// Writes every block's segment with this graph to `out`: [`SEGMENT_BYTES`] per block, in the order of blocks in
+    /// [`EncoderGroup::new`].
     ///
     /// # Errors
     /// Fails with [`Error::GroupLength`] unless `out` has exactly that length.

@@ -1,7 +1,8 @@
-//! Several parts of one generator's sequence at once, in vector registers.
+//! Generator that draws several parts of its sequence at once, in vector registers.
 //!
-//! Each draw depends on the previous one, so drawing the precode sequentially is limited by that chain. The generator is linear over GF(2):
-//! a constant matrix per component advances it by any number of draws, to the start of another part of the same sequence.
+//! Each draw depends on the previous one, and this dependency limits the speed of drawing the precode sequentially. The
+//! generator is linear over GF(2): a constant matrix per component advances it by any number of draws, to the start of
+//! another part of the same sequence.
 
 use super::taus88::{Taus88, step_component};
 
@@ -16,7 +17,7 @@ type Matrix = [u32; 32];
 
 const AHEAD: [Matrix; 3] = [power(0, STRETCH), power(1, STRETCH), power(2, STRETCH)];
 
-/// Generator at the start of [`LANES`] consecutive parts.
+/// States of the generator in [`LANES`] consecutive parts of its sequence.
 #[derive(Debug)]
 pub(super) struct Lanes([[u32; LANES]; 3]);
 
@@ -34,7 +35,7 @@ impl Lanes {
         Self(lanes)
     }
 
-    /// Next draw of each part.
+    /// Returns the next draw of each part.
     #[inline(always)]
     pub(super) fn next(&mut self) -> [u32; LANES] {
         let [s1, s2, s3] = &mut self.0;
@@ -46,13 +47,13 @@ impl Lanes {
         })
     }
 
-    /// Generator at the present position of the last part.
+    /// Returns the generator at the present position of the last part.
     pub(super) fn last(&self) -> Taus88 {
         Taus88::continued(self.0.map(|component| component[LANES - 1]))
     }
 }
 
-/// Matrix of `draws` draws of a component, by repeated squaring.
+/// Returns the matrix of `draws` draws of a component, by repeated squaring.
 const fn power(component: usize, draws: usize) -> Matrix {
     let mut result = [0; 32];
     let mut square = [0; 32];
@@ -73,7 +74,7 @@ const fn power(component: usize, draws: usize) -> Matrix {
     result
 }
 
-/// Product of two matrices: applies `second`, then `first`.
+/// Returns the product of two matrices: it applies `second`, then `first`.
 const fn product(first: &Matrix, second: &Matrix) -> Matrix {
     let mut result = [0; 32];
     let mut bit = 0;

@@ -1,10 +1,11 @@
 //! Classic code: the Raptor code of the thesis (§3.7, §3.10), one byte per symbol.
 //!
-//! A block of [`SOURCE_BYTES`] bytes is extended by [`CHECK_BYTES`] parity bytes of an LDPC precode to [`INTERMEDIATE_BYTES`] intermediate
-//! symbols; an LT code then makes any number of encoding symbols from them, [`SEGMENT_BYTES`] per segment. The bytes combined by a symbol
-//! follow from the state of a small random number generator ([`Taus88`]), and each segment's header carries that state (S1, S2, S3), so
-//! both endpoints draw the same [`SegmentGraph`]. The receiver peels: an equation with one unknown determines it, until all source bytes
-//! are known.
+//! A block of [`SOURCE_BYTES`] bytes is extended by [`CHECK_BYTES`] parity bytes of an LDPC precode to
+//! [`INTERMEDIATE_BYTES`] intermediate symbols. An LT code then makes any number of encoding symbols from them,
+//! [`SEGMENT_BYTES`] per segment. The state of a small random number generator ([`Taus88`]) determines the bytes that a
+//! symbol combines. Each segment's header carries this state (S1, S2, S3), so both endpoints draw the same
+//! [`SegmentGraph`]. The receiver peels: an equation with one unknown determines this unknown, and so on until all
+//! source bytes are known.
 //!
 //! Details that the thesis leaves open are specified in `spec/fountain-code-classic.md`, with golden vectors.
 //!
@@ -68,8 +69,8 @@ pub const CHECK_BYTES: usize = 2_000;
 pub const INTERMEDIATE_BYTES: usize = SOURCE_BYTES + CHECK_BYTES;
 /// Encoding symbols, of one byte each, in a segment (thesis §3.8.2).
 pub const SEGMENT_BYTES: usize = 1_420;
-/// Default of the thesis's *redundancy* parameter (§3.12.1): number of encoded bytes of a block before the first attempt to decode it. It
-/// is 1.05 · [`SOURCE_BYTES`], the documents' ε = 5 %, rounded up to whole segments.
+/// Default of the thesis's *redundancy* parameter (§3.12.1): number of encoded bytes of a block before the first
+/// attempt to decode it. The value is 1.05 · [`SOURCE_BYTES`], for the thesis's ε = 5 %, rounded up to whole segments.
 pub const REDUNDANCY_DEFAULT_BYTES: usize = (SOURCE_BYTES * 105).div_ceil(100).div_ceil(SEGMENT_BYTES) * SEGMENT_BYTES;
 
 /// Reason why a call of the classic code was refused.

@@ -1,9 +1,10 @@
-//! Peeling: an equation with one unknown determines it.
+//! Peeling: an equation with one unknown determines this unknown.
 //!
 //! The thesis alternates an LT pass over its ten lists and a pass over the LDPC checks until neither gains (§3.10.2). Both passes apply one
 //! rule to one kind of equation: an encoding symbol equals the XOR of its neighbours, and a check byte ⊕ its source bytes is zero (which
-//! covers both of the thesis's LDPC cases, a missing source byte and a missing check byte). Applying the rule only adds known bytes and
-//! never prevents another application, so every order gives the same set; this one visits each edge once instead of rescanning lists.
+//! covers both of the thesis's LDPC cases, a missing source byte and a missing check byte). Applying the rule only adds
+//! known bytes and never prevents another application, so every order gives the same set. This implementation visits
+//! each edge once instead of rescanning lists.
 
 use super::graph::{DegreeClass, SegmentGraph};
 use super::precode::{CHECKS_PER_SOURCE_BYTE, PrecodeDraws};
@@ -16,8 +17,8 @@ use alloc::vec::Vec;
 /// Number of equations solved at a time.
 const BATCH: usize = 64;
 
-/// Remainder of an encoding symbol: XOR of its unknown neighbours' indices (bits 16–31), XOR of their values (bits 8–15) and their number
-/// (bits 0–7). With one unknown left, the first is its index.
+/// Remainder of an encoding symbol: XOR of the indices of its unknown neighbours (bits 16–31), XOR of their values
+/// (bits 8–15) and their number (bits 0–7). With one unknown left, these are its index and its value.
 #[derive(Debug, Clone, Copy)]
 struct Equation(u32);
 
@@ -52,7 +53,7 @@ impl Equation {
     }
 }
 
-/// An LDPC check, with about 96 and possibly more than 255 neighbours.
+/// LDPC check, with about 96 and possibly more than 255 neighbours.
 #[derive(Debug, Clone, Copy)]
 struct Check {
     unknowns: u32,
@@ -71,7 +72,7 @@ impl Check {
     }
 }
 
-/// An equation with one unknown.
+/// Equation with one unknown.
 #[derive(Debug, Clone, Copy)]
 enum Ready {
     Symbol(u32),
@@ -81,15 +82,15 @@ enum Ready {
 /// Symbols of one degree class of a segment.
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    /// Number of the graph.
+    /// Number of the graph that has the symbols.
     graph: usize,
     class: usize,
-    /// Offset of the symbols' equations.
+    /// Offset of the symbols' first equation in [`Peeler::equations`].
     start: usize,
 }
 
-/// Symbols that combine each intermediate byte, for some groups. Contains only symbols with two unknowns or more, and bytes that were
-/// unknown, at the time of construction; later steps look up no others.
+/// For each intermediate byte, the symbols of some groups that combine it. Contains only bytes that were unknown at the
+/// time of construction, and symbols that then had two or more unknowns; later steps look up no others.
 #[derive(Debug)]
 pub(super) struct Adjacency {
     /// Offset of each intermediate byte's symbols in `symbols`, and the end offset.
@@ -100,10 +101,10 @@ pub(super) struct Adjacency {
 /// One attempt to decode a block: about 3 MB while it runs.
 #[derive(Debug)]
 pub(super) struct Peeler {
-    /// Checks of each source byte; empty until the checks are added.
+    /// Checks that contain each source byte; empty until the checks are added.
     source_checks: Vec<[u16; CHECKS_PER_SOURCE_BYTE]>,
     checks: Vec<Check>,
-    /// Groups of symbols in `equations`.
+    /// Groups of symbols whose equations are in `equations`.
     groups: Vec<Group>,
     equations: Vec<Equation>,
     values: Box<[u8; INTERMEDIATE_BYTES]>,
@@ -127,23 +128,24 @@ impl Peeler {
         }
     }
 
-    /// Number of known source bytes.
+    /// Returns the number of known source bytes.
     pub(super) fn known_source_bytes(&self) -> usize {
         self.known_source_bytes
     }
 
-    /// The source bytes, if all are known.
+    /// Returns the source bytes, if all are known.
     pub(super) fn into_source(self) -> Option<Vec<u8>> {
         (self.known_source_bytes == SOURCE_BYTES).then(|| self.values[..SOURCE_BYTES].to_vec())
     }
 
-    /// The byte with that index, if it is known.
+    /// Returns the byte with this index, if it is known.
     #[cfg(test)]
     pub(super) fn known(&self, index: usize) -> Option<u8> {
         self.known[index].then(|| self.values[index])
     }
 
-    /// Adds the symbols of one class of the graph with that number as equations. `symbols` holds all symbols of the segment, one byte each.
+    /// Adds the symbols of one class of the graph with this number as equations. `symbols` holds all symbols of the
+    /// segment, one byte each.
     pub(super) fn add_symbols(&mut self, graph: usize, class: DegreeClass<'_>, number: usize, symbols: &[u8]) {
         self.groups.push(Group { graph, class: number, start: self.equations.len() });
         self.equations.reserve(class.positions.len());
@@ -186,12 +188,12 @@ impl Peeler {
         }
     }
 
-    /// Number of groups of symbols added.
+    /// Returns the number of groups of symbols added.
     pub(super) fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Peels until there is no further gain, or every source byte is known. `layers` covers all added groups.
+    /// Peels until no further byte can be determined, or every source byte is known. `layers` covers all added groups.
     ///
     /// Works in batches, so that the memory accesses of several bytes overlap.
     pub(super) fn run(&mut self, layers: &[Adjacency]) {
@@ -263,7 +265,8 @@ impl Peeler {
 }
 
 impl Adjacency {
-    /// Covers the groups of `peeler` from number `first` on. `graphs` holds the graphs whose symbols were added, under the same numbers.
+    /// Covers the groups of `peeler` from number `first` on. `graphs` holds the graphs of the added symbols, under the
+    /// same numbers.
     pub(super) fn new(peeler: &Peeler, first: usize, graphs: &[Arc<SegmentGraph>]) -> Self {
         let groups = &peeler.groups[first..];
         let mut starts = vec![0_u32; INTERMEDIATE_BYTES + 1];
@@ -273,7 +276,7 @@ impl Adjacency {
             total += *start;
             *start = total;
         }
-        // Each start is now the end of its range, and moves down to the beginning as the range is filled.
+        // Each start is now the end of its range, and moves down to the beginning while the range is filled.
         let mut symbols = vec![0_u32; total as usize];
         for_each_open_edge(peeler, groups, graphs, |index, symbol| {
             let start = &mut starts[usize::from(index)];
@@ -289,7 +292,8 @@ impl Adjacency {
     }
 }
 
-/// Calls `visit` with (intermediate index, symbol) for each unknown neighbour of each symbol of the groups with two or more unknowns.
+/// Calls `visit` with (intermediate index, symbol) for each unknown neighbour of each symbol in `groups` that has two
+/// or more unknowns.
 fn for_each_open_edge(
     peeler: &Peeler,
     groups: &[Group],
@@ -312,7 +316,7 @@ fn for_each_open_edge(
     }
 }
 
-/// Array of default values on the heap, without a copy on the stack.
+/// Returns an array of default values on the heap, without a copy on the stack.
 pub(super) fn zeroed<T: Copy + Default, const N: usize>() -> Box<[T; N]> {
     let slice = vec![T::default(); N].into_boxed_slice();
     let Ok(array) = slice.try_into() else { unreachable!("the slice has N elements") };

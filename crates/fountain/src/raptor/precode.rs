@@ -7,11 +7,11 @@ use super::taus88::Taus88;
 use super::{CHECK_BYTES, SOURCE_BYTES};
 use alloc::vec::Vec;
 
-/// Number of distinct check bytes that each source byte is added into. The thesis names a distribution without specifying it; with this
-/// constant its ε = 5 % holds (spec: “Precode”).
+/// Number of distinct check bytes that each source byte is added into. The thesis names a distribution without
+/// specifying it; with this constant, the thesis's ε = 5 % holds (spec: “Precode”).
 pub const CHECKS_PER_SOURCE_BYTE: usize = 3;
 
-/// Check indices (0 .. 2000) of every source byte of a block, in source order.
+/// Generator of the check indices (0 .. 2000) of every source byte of a block, in source order.
 #[derive(Debug)]
 pub(super) struct PrecodeDraws(Taus88);
 
@@ -20,14 +20,15 @@ impl PrecodeDraws {
         Self(Taus88::at(derived(initial, Purpose::Precode, block_id)))
     }
 
-    /// Collects the checks of all source bytes; 381 kB.
+    /// Collects the checks of all source bytes, 381 kB.
     pub(super) fn collect(self) -> Vec<[u16; CHECKS_PER_SOURCE_BYTE]> {
         let mut all = Vec::with_capacity(SOURCE_BYTES);
         self.for_each(|_, checks| all.push(checks));
         all
     }
 
-    /// Adds each of the block's [`SOURCE_BYTES`] bytes into its checks, [`CHECK_BYTES`] long and zero at first.
+    /// Adds each of the block's [`SOURCE_BYTES`] bytes into its checks. `checks` has [`CHECK_BYTES`] bytes, which must
+    /// be zero.
     pub(super) fn add_into(self, source: &[u8], checks: &mut [u8]) {
         self.for_each(|index, own_checks| {
             for check in own_checks {
@@ -51,7 +52,7 @@ struct CheckIndices {
     rows: Vec<[u16; Lanes::COUNT]>,
     next_row: usize,
     lane: usize,
-    /// Generator for the draws after `rows`, needed only if a block has over 1000 repeated draws.
+    /// Generator of the draws after `rows`, needed only for a block with over 1000 repeated draws.
     later: Taus88,
 }
 

@@ -1,6 +1,6 @@
 //! The thesis's *coding* and *decoding* switches (§3.12.1), for measurements of a path without the code's cost.
-//!
-//! With either switch off, the receiver does not get the bytes that were sent. The switches are only for the simulator and for repetitions
+//! With either switch off, the receiver gets other bytes than were sent. The switches are only for the simulator and
+//! for repetitions of the thesis's measurements.
 //! of the documents' measurements.
 
 use super::encoder::Encoder;
@@ -36,7 +36,8 @@ impl OfflineEncoder {
         Ok(Self { states, symbols })
     }
 
-    /// State and encoded bytes of segment number `index` (from 0) of any block; after the recorded ones they repeat.
+    /// Returns state and encoded bytes of segment number `index` (from 0) of any block. After the last recorded
+    /// segment, they repeat from the first.
     #[must_use]
     pub fn segment(&self, index: u32) -> (State, &[u8]) {
         let nth = index as usize % self.states.len();
@@ -44,7 +45,8 @@ impl OfflineEncoder {
     }
 }
 
-/// Decoder with *decoding* off: counts and drops the encoded bytes of a block, which counts as decoded at the threshold.
+/// Decoder with *decoding* off: it counts and drops the encoded bytes of a block. The block counts as decoded at a
+/// threshold.
 ///
 /// Like the thesis's receiver it ignores states, so a duplicated segment counts twice.
 #[derive(Debug, Clone)]
@@ -54,8 +56,8 @@ pub struct CountingDecoder {
 }
 
 impl CountingDecoder {
-    /// Makes a counter that is complete at `redundancy_bytes` encoded bytes (the thesis's *redundancy* parameter, by default
-    /// [`REDUNDANCY_DEFAULT_BYTES`](super::REDUNDANCY_DEFAULT_BYTES)).
+    /// Makes a counter that is complete after `redundancy_bytes` encoded bytes: the thesis's *redundancy* parameter, by
+    /// default [`REDUNDANCY_DEFAULT_BYTES`](super::REDUNDANCY_DEFAULT_BYTES).
     #[must_use]
     pub fn new(redundancy_bytes: usize) -> Self {
         Self { received_bytes: 0, redundancy_bytes }
@@ -67,13 +69,13 @@ impl CountingDecoder {
         self.is_complete()
     }
 
-    /// Encoded bytes counted.
+    /// Returns the number of encoded bytes counted.
     #[must_use]
     pub fn received_bytes(&self) -> usize {
         self.received_bytes
     }
 
-    /// True if the threshold is reached.
+    /// Returns true if the threshold is reached.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.received_bytes >= self.redundancy_bytes

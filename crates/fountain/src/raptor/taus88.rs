@@ -5,7 +5,7 @@ use super::state::{COMPONENT_MASK, COMPONENT_MIN, State};
 /// Number of draws after seeding, as in the kernel, so that similar seeds diverge.
 const WARM_UP_DRAWS: usize = 6;
 
-/// A maximally equidistributed combined Tausworthe generator of 32-bit numbers, period about 2⁸⁸.
+/// Maximally equidistributed combined Tausworthe generator of 32-bit numbers, with a period of about 2⁸⁸.
 ///
 /// Source: P. L'Ecuyer, “Maximally equidistributed combined Tausworthe generators”, 1996; thesis §3.7.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Taus88 {
     /// Makes a generator with the kernel's seeding: the linear congruential steps s1 = 69069·seed, s2 = 69069·s1, s3 = 69069·s2 (seed 0
     /// counts as 1), then six draws.
     ///
-    /// A component below its least value is increased by that value, as in kernels after 2.6.26.
+    /// A component below its minimum value is increased by that value, as in kernels after 2.6.26.
     #[must_use]
     pub fn from_seed(seed: u32) -> Self {
         let s1 = 69_069_u32.wrapping_mul(seed.max(1));
@@ -42,12 +42,12 @@ impl Taus88 {
         Self { s1, s2, s3 }
     }
 
-    /// Makes a generator with a state that a running one has reached.
+    /// Makes a generator with a state that a running generator has reached.
     pub(super) fn continued([s1, s2, s3]: [u32; 3]) -> Self {
         Self { s1, s2, s3 }
     }
 
-    /// Increases each word below its least value by that value, then draws six times.
+    /// Increases each word below its minimum value by that value, then draws six times.
     pub(super) fn warmed_up(words: [u32; 3]) -> Self {
         let raised = |component: usize| {
             let (word, least) = (words[component], COMPONENT_MIN[component]);
@@ -60,13 +60,13 @@ impl Taus88 {
         generator
     }
 
-    /// State (s1, s2, s3) as in a segment's header: the next draw follows from it.
+    /// Returns the state (s1, s2, s3) as in a segment's header: the next draw follows from it.
     #[must_use]
     pub fn state(&self) -> [u32; 3] {
         [self.s1, self.s2, self.s3]
     }
 
-    /// Next number, uniform over 0 ..= 2³² − 1.
+    /// Returns the next number, uniform over 0 ..= 2³² − 1.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         self.s1 = step_component(0, self.s1);
@@ -76,7 +76,7 @@ impl Taus88 {
     }
 }
 
-/// Next value of a component (0, 1, 2 for s1, s2, s3). Linear over GF(2).
+/// Returns the next value of a component (0, 1, 2 for s1, s2, s3). The function is linear over GF(2).
 #[inline(always)]
 pub(super) const fn step_component(component: usize, word: u32) -> u32 {
     let masked = word & COMPONENT_MASK[component];

@@ -13,7 +13,7 @@ fn block(seed: u32) -> (State, Vec<u8>) {
     (State::from_words(numbers.state()).unwrap(), source)
 }
 
-/// Segments with `symbols` symbols in total, the last one cut: a decoder's input at an exact ε.
+/// Segments with `symbols` symbols in total, the last segment truncated: a decoder's input at an exact ε.
 fn segments(pool: &StatePool, encoder: &Encoder, block_id: u32, symbols: usize) -> Vec<(Arc<SegmentGraph>, Vec<u8>)> {
     (0..symbols.div_ceil(SEGMENT_BYTES))
         .map(|index| {
@@ -26,8 +26,8 @@ fn segments(pool: &StatePool, encoder: &Encoder, block_id: u32, symbols: usize) 
         .collect()
 }
 
-/// Decoder of the thesis (§3.10): passes over the symbols by list until none gains, then a pass over the LDPC checks, until neither gains.
-/// Returns the known intermediate bytes.
+/// Decodes like the thesis (§3.10): passes over the symbols by list until no pass gains, then a pass over the LDPC
+/// checks, and so on until neither gains. Returns the known intermediate bytes.
 fn thesis_decode(initial: State, block_id: u32, received: &[(Arc<SegmentGraph>, Vec<u8>)]) -> Vec<Option<u8>> {
     let mut lists = vec![Vec::new(); 67];
     for (graph, symbols) in received {
@@ -56,7 +56,7 @@ fn thesis_decode(initial: State, block_id: u32, received: &[(Arc<SegmentGraph>, 
     }
 }
 
-/// Solves for the unknown one of `indices`, if there is exactly one, so that their sum is `sum`.
+/// If exactly one of `indices` is unknown, solves for it, so that the sum of all is `sum`.
 fn solve(data: &mut [Option<u8>], sum: u8, indices: impl Iterator<Item = u16>) -> bool {
     let (mut rest, mut missing) = (sum, None);
     for index in indices {
@@ -82,7 +82,7 @@ fn decodes_at_five_percent_in_995_of_1000_trials() {
     assert!(failed.len() <= 5, "seeds {failed:?} did not decode from {symbols} symbols");
 }
 
-/// True if the block of this seed decodes; checks that it is the block that was sent.
+/// Returns true if the block of this seed decodes; checks that it equals the sent block.
 fn decodes_from(seed: u32, symbols: usize) -> bool {
     let (initial, source) = block(seed);
     let encoder = Encoder::new(initial, seed, &source).unwrap();

@@ -1,9 +1,9 @@
-//! Chunks of a file at the receiver.
+//! Chunks of an older version of a file at the receiver, for transfers of changes only.
 
 use crate::frame::Fields;
 use crate::limits::CONTROL_BYTES_MAX;
 
-/// Bytes of a chunk's hash: the first ones of its BLAKE3 hash.
+/// Length of a chunk's hash, bytes: the BLAKE3 hash is truncated to its first bytes.
 pub const CHUNK_HASH_BYTES: usize = 16;
 
 /// Most chunks in one frame.
@@ -23,7 +23,7 @@ pub struct ChunkName {
 pub struct Basis {
     /// Ordinal of the entry.
     pub index: u32,
-    /// Mean chunk length used by the receiver, bytes; the sender uses the same.
+    /// Mean chunk length of the receiver's chunking, bytes; the sender must use the same.
     pub average_bytes: u32,
     /// Chunks, in order.
     pub chunks: Vec<ChunkName>,

@@ -1,4 +1,4 @@
-//! Announcement of listings for deletion.
+//! Announcement of directory listings, by which the receiver deletes entries that the sender lacks.
 
 use super::{put_text, take_text};
 use crate::frame::Fields;
@@ -6,8 +6,8 @@ use crate::limits::{CONTROL_BYTES_MAX, PATTERN_BYTES_MAX};
 
 const ASKS_ONLY: u8 = 1;
 
-/// Announces listings of the sender's directories after all entries are stored, and the excluded names, which are protected from deletion.
-/// Several such frames are sent if the patterns need them.
+/// Announces listings of the sender's directories after all entries are stored, and the patterns of excluded names,
+/// which are protected from deletion. Several frames are sent if the patterns do not fit into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
     /// True for a dry run: the receiver only reports the effects, and neither stores nor deletes.
@@ -17,7 +17,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Makes the frames for all `patterns`, at least one.
+    /// Returns the frames for all `patterns`, at least one.
     pub fn split(asks_only: bool, patterns: &[Vec<u8>]) -> Vec<Self> {
         let room = CONTROL_BYTES_MAX - 1;
         let (mut frames, mut left) = (vec![Self { asks_only, patterns: Vec::new() }], room);

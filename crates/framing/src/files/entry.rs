@@ -2,29 +2,30 @@
 
 use crate::frame::{Fields, with_header};
 
-/// Value of a length that is not known yet.
+/// Encoding of a length that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Flag beside a file's permission bits: further names of the file may follow as hard links.
+/// Flag beside a file's permission bits: further names of the same file may follow as hard links.
 pub const HAS_MORE_NAMES: u32 = 1 << 31;
 
-/// Name and metadata of a file or directory, as received, with an unchecked name.
+/// Name and metadata of a file or directory, as received: the name is unchecked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Ordinal that the verdict refers to: entries are numbered from 0 in the order in which the sender found them.
+    /// Ordinal, which verdicts refer to: the sender numbers entries from 0 in the order in which it finds them.
     pub index: u32,
-    /// Number of directories among the entries with lower ordinals. A receiver that handles the entry after these finds its directory
-    /// created.
+    /// Number of directories among the entries with lower ordinals. A receiver that has created that many directories
+    /// has also created the directory of this entry.
     pub directories: u32,
-    /// Permission bits, of which only the lowest nine are used, and [`HAS_MORE_NAMES`].
+    /// Permission bits (only the lowest nine are used), and [`HAS_MORE_NAMES`].
     pub mode: u32,
     /// Modification time, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
     /// Modification time, nanoseconds within the second, below 10⁹.
     pub mtime_ns: u32,
-    /// Disk space needed, as far as the sender knows, bytes; 0 for directories.
+    /// Disk space that the entry needs according to the sender, bytes; 0 for directories.
     pub size_hint_bytes: u64,
-    /// Length of the content at the time of the sender's check, bytes; `None` if it is unknown before the end, and for directories.
+    /// Length of the content when the sender looked it up, bytes; `None` for directories, and for content of unknown
+    /// length.
     pub len: Option<u64>,
     /// Name, unchecked.
     pub name: Vec<u8>,
@@ -47,12 +48,12 @@ impl Entry {
         out.extend_from_slice(&self.name);
     }
 
-    /// True if further names of the file may follow as hard links.
+    /// Returns true if further names of the file may follow as hard links.
     pub fn has_more_names(&self) -> bool {
         self.mode & HAS_MORE_NAMES != 0
     }
 
-    /// Decodes an entry from the rest of a body.
+    /// Decodes an entry, which takes the rest of the body.
     pub(super) fn take(fields: &mut Fields<'_>) -> Option<Self> {
         let entry = Self {
             index: u32::from_be_bytes(fields.array()?),

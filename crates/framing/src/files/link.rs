@@ -1,4 +1,4 @@
-//! A link, created after all files are stored.
+//! A link. Links are created after all files are stored.
 
 use super::{put_text, take_text};
 use crate::frame::Fields;
@@ -16,10 +16,10 @@ pub enum LinkKind {
     Hard,
 }
 
-/// A link as received, with unchecked name and target.
+/// A link as received: name and target are unchecked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Ordinal, above those of all other entries.
+    /// Ordinal, above the ordinals of all entries that are no links.
     pub index: u32,
     /// Hard or symbolic.
     pub kind: LinkKind,

@@ -6,7 +6,7 @@ use crate::limits::{COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, NAME_BYTES_MAX};
 
 const IS_LAST: u8 = 1;
 
-/// Some of the names in a directory, in byte order. The names of a directory are sent in as many frames as necessary.
+/// Some of the names in a directory, in byte order. A directory takes as many frames as its names need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
     /// True for the last frame of the directory.
@@ -18,8 +18,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Makes the frames for all `names` of a directory, which are sorted. Frames are made one at a time, because the names of a directory
-    /// may be too large for a second copy in memory.
+    /// Returns the frames for all `names` of a directory, which must be sorted. Frames are made one at a time, because
+    /// the names of a large directory should not be held in memory twice.
     pub fn split<'a>(directory: &'a [u8], names: impl IntoIterator<Item = &'a [u8]>) -> impl Iterator<Item = Self> {
         let room = CONTROL_BYTES_MAX - 3 - directory.len();
         let mut names = names.into_iter().peekable();
@@ -54,7 +54,7 @@ impl Listing {
         let mut names: Vec<Vec<u8>> = Vec::new();
         while !fields.0.is_empty() {
             let name = take_text(fields, COMPONENT_BYTES_MAX)?;
-            // No directory has such a name, and a receiver must not mistake it for protection of another name.
+            // No directory contains such a name. A receiver must not take it for a protection of another name.
             let is_component = !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/');
             if !is_component || name.contains(&0) || names.last().is_some_and(|last| *last >= name) {
                 return None;
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Names out of order would be missed, and so deleted, by a receiver that walks its own names in order.
+    /// A receiver walks its own names in order. It would miss, and so delete, names that come out of order.
     #[test]
     fn names_out_of_order_and_what_is_no_name_are_refused() {
         let out_of_order = [["b", "a"], ["a", "a"]].map(|names| names.map(|name| name.as_bytes().to_vec()).to_vec());

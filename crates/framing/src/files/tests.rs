@@ -23,7 +23,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     )
 }
 
-/// An entry of a file with a known length, and an offset in it.
+/// Strategy for an entry of a file with a known length, and an offset within that length.
 fn known_entry() -> impl Strategy<Value = (Entry, u64)> {
     (entry(), 0..u64::MAX, any::<u64>()).prop_map(|(entry, len, place)| {
         let offset = place % (len + 1);
@@ -130,7 +130,7 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
     ]
 }
 
-/// Type and body of the only frame in `bytes`.
+/// Decodes the only frame in `bytes`, into its type and body.
 fn read_one(bytes: &[u8]) -> (u8, Vec<u8>) {
     let (header, body) = bytes.split_first_chunk().unwrap();
     let header = Header::decode(*header).unwrap();
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// A confirmation has no sentence; a sentence after it would be misread.
+/// A success verdict has no sentence, as a sentence after its code would be misread.
 #[test]
 fn a_verdict_that_confirms_ends_with_its_code() {
     for code in [0, 12] {

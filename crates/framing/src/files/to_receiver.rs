@@ -1,11 +1,11 @@
-//! Frames sent by a sender of files.
+//! Frames sent by the sender of files.
 
 use super::{Delete, Entry, HASH_BYTES, Link, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{LINKS_MAX, SENTENCE_BYTES_MAX};
 
-/// Flag bits of an offer.
+/// Flag bits of an offer frame.
 const HAS_HASH: u8 = 1;
 const ASKS_ONLY: u8 = 2;
 const TAKES_BASIS: u8 = 4;
@@ -24,25 +24,25 @@ pub enum ToReceiver {
         /// Entry of the file.
         entry: Entry,
     },
-    /// A file, followed by its data if the receiver asks for it.
+    /// A file, followed by its data if the receiver requests it.
     Offer {
         /// BLAKE3 hash of the content, for comparison; without it, size and time are compared.
         hash: Option<[u8; HASH_BYTES]>,
         /// True for a dry run: the content is not sent in any case.
         asks_only: bool,
-        /// True if the sender can omit parts that are in an older version at the receiver, once the receiver has listed the chunks of that
-        /// version.
+        /// True if the sender can omit parts that an older version at the receiver contains. The receiver must first
+        /// list the chunks of that version.
         takes_basis: bool,
         /// Entry of the file.
         entry: Entry,
     },
-    /// Announcement that directories will be listed after the end frame, once all is stored.
+    /// Announcement that listings of directories follow after the end frame, once all entries are stored.
     Delete(Delete),
-    /// Names in a directory; all other names there are to be deleted.
+    /// Names in a directory of the sender; all other names in that directory at the receiver are to be deleted.
     Listing(Listing),
     /// The next bytes of the current file. An empty frame shows that the sender is alive while its source has no data.
     Data(Vec<u8>),
-    /// A reference to bytes of the older version at the receiver, which are the next bytes of the current file.
+    /// A reference to bytes in the older version at the receiver, which equal the next bytes of the current file.
     Copy {
         /// Offset of the first byte in the older version.
         start: u64,
@@ -51,14 +51,14 @@ pub enum ToReceiver {
     },
     /// The next hashes of the receiver's partial copy: chaining values of BLAKE3 subtrees.
     Tree(Vec<[u8; HASH_BYTES]>),
-    /// Start of a part of the partial copy that is sent again; its data follow.
+    /// Start of a part of the partial copy that is sent again; the data of that part follow.
     Again {
         /// Offset of the first byte in the file.
         start: u64,
     },
     /// End of the current file.
     FileEnd {
-        /// Bytes of the file.
+        /// Length of the file, bytes.
         len: u64,
         /// BLAKE3 hash of the file.
         hash: [u8; HASH_BYTES],
@@ -74,7 +74,8 @@ pub enum ToReceiver {
     Link(Link),
     /// The last frame of the first stream, except for links and listings.
     End {
-        /// Number of directory, file, resume and offer frames on all streams; an offered file counts once, and links do not count.
+        /// Number of directory, file, resume and offer frames on all streams. An offered file counts once; links do not
+        /// count.
         entries: u32,
         /// Number of streams that the sender opened in addition to the first one.
         streams: u32,
@@ -126,7 +127,7 @@ impl ToReceiver {
         }
     }
 
-    /// Decodes the type and body of one frame. `body` is emptied for `Data`, whose memory it becomes.
+    /// Decodes the type and body of one frame. For a data frame, `body` is moved into the result, and left empty.
     ///
     /// # Errors
     /// Fails for unknown types and malformed bodies.
@@ -158,7 +159,7 @@ impl ToReceiver {
     fn decode_resume(fields: &mut Fields<'_>) -> Option<Self> {
         let offset = u64::from_be_bytes(fields.array()?);
         let entry = Entry::take(fields)?;
-        // A file that becomes shorter than the partial copy would have no rest to send.
+        // The offset of a partial copy must not exceed the length of the file.
         entry.len.is_some_and(|len| offset <= len).then_some(Self::Resume { offset, entry })
     }
 
@@ -197,7 +198,7 @@ impl ToReceiver {
         Some(Self::End { entries: u32::from_be_bytes(entries), streams: u32::from_be_bytes(streams) })
     }
 
-    /// Name of the frame in messages.
+    /// Returns the name of the frame for messages to users.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Directory(_) => "directory",

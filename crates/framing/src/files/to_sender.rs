@@ -1,21 +1,21 @@
-//! Frames sent by a receiver of files.
+//! Frames sent by the receiver of files.
 
 use super::{Basis, sentence};
 use crate::error::{Failure, FailureCode, ProtocolError};
 use crate::frame::{Fields, kind, with_header};
 
-/// Bits of capabilities in a hello frame; others are ignored.
+/// Capability bits of a hello frame; unknown bits are ignored.
 const TAKES_OFFERS: u8 = 1;
 const DELETES: u8 = 2;
 const KEEPS_LINKS: u8 = 4;
 
-/// Kind of success for an entry.
+/// Kind of success of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Confirmed {
     /// The entry was stored.
     Stored = 0,
-    /// A file of this name, length and hash existed, and was not written.
+    /// A file of this name, length and hash existed already, and was not written.
     Unchanged = 12,
 }
 
@@ -26,7 +26,7 @@ pub enum ToSender {
     Verdict {
         /// Ordinal of the entry.
         index: u32,
-        /// Kind of success (verified), or the reason for a failure.
+        /// Kind of success (the content was verified), or the reason for a failure.
         outcome: Result<Confirmed, Failure>,
     },
     /// Progress of the receiver.
@@ -40,9 +40,9 @@ pub enum ToSender {
         /// Final values of the progress.
         progress: Progress,
     },
-    /// End of the session by the receiver, with the reason.
+    /// End of the session by the receiver, with a reason.
     Refused(Failure),
-    /// Capabilities of the receiver for this sender; followed by [`Hello::partials`] frames [`ToSender::Partial`].
+    /// Capabilities of the receiver for this sender. Exactly [`Hello::partials`] frames [`ToSender::Partial`] follow.
     Hello(Hello),
     /// A partial copy of a file of this sender.
     Partial(Partial),
@@ -51,7 +51,8 @@ pub enum ToSender {
         /// Ordinal of the file.
         index: u32,
     },
-    /// The next chunks of the older version of an offered file; after the last of them, the content is requested.
+    /// The next chunks of the older version of an offered file. After the last chunks, the receiver requests the
+    /// content.
     Basis(Basis),
     /// Report of a deletion (or, in a dry run, of a possible one), or of its failure.
     Deleted {
@@ -60,11 +61,12 @@ pub enum ToSender {
         /// Name of the entry.
         name: Vec<u8>,
     },
-    /// End of the deletions for all listings, after one [`ToSender::Deleted`] for each name reported.
+    /// End of the deletions for all listings. It follows one [`ToSender::Deleted`] frame for each reported name.
     Swept {
         /// Number of names reported.
         told: u32,
-        /// Number of further possible deletions in a dry run: entries of others, whose names are not reported to this sender.
+        /// In a dry run, number of further entries that would be deleted, but belong to others, so that their names are
+        /// not reported to this sender.
         unnamed: u32,
     },
     /// Progress of the comparison of a partial copy with the sender's content.
@@ -73,7 +75,7 @@ pub enum ToSender {
         index: u32,
         /// Offset up to which the copy was compared.
         end: u64,
-        /// Offsets of parts that differ, among those compared since the last such frame.
+        /// Offsets of the differing parts, among the parts compared since the previous frame of this type.
         differ: Vec<u64>,
     },
 }
@@ -279,7 +281,7 @@ fn take_failure(fields: &mut Fields<'_>) -> Option<Failure> {
     let [code] = fields.array()?;
     let code = match code {
         0 => return None,
-        // A later version may know more reasons; its sentence states them.
+        // A later version may have more codes; the sentence states the reason.
         code => FailureCode::from_wire(code).unwrap_or(FailureCode::FileSystem),
     };
     Some(Failure { code, sentence: sentence(std::mem::take(&mut fields.0))? })

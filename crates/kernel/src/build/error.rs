@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::KernelError;
 use crate::limits::BUILD_BYTES_MIN;
 
-/// Reason for which no kernel was built. An incomplete build leaves nothing that could be taken for a kernel.
+/// Reason for which no kernel was built. A failed build leaves no kernel in the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The version is not of the form `6.12`.
@@ -34,7 +34,7 @@ pub enum BuildError {
     /// The package lists do not contain this version.
     #[error("the package linux-source-{version} is not known; run apt-get update as root{}", others(known))]
     UnknownPackage {
-        /// Version asked for.
+        /// Requested version.
         version: String,
         /// Versions in the lists.
         known: Vec<String>,

@@ -132,7 +132,7 @@ fn scratch(cache: &Path, hash: &str) -> Result<TempDir, BuildError> {
     let prefix = format!(".build-{hash}-");
     for entry in fs::read_dir(cache).map_err(BuildError::io("read", cache))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // The removal fails if that watchdog is faster.
+            // Fails if the watchdog has already removed the directory.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -226,7 +226,7 @@ impl Build<'_> {
             Runner { scratch: None, log: log.clone(), kept_log: log.clone(), path, variables: Vec::new(), stop };
         let outcome = self.find_or_build(runner, tell);
         if matches!(outcome, Ok(_) | Err(BuildError::Stopped)) {
-            // No error refers to the log any more.
+            // After a success no error message refers to the log.
             let _ = fs::remove_file(&log);
         }
         outcome
@@ -343,7 +343,8 @@ impl Build<'_> {
                 command.args(["ARCH=um", &jobs, "linux"]).current_dir(source).envs(REPRODUCIBLE);
             },
             move |bytes| {
-                // A line about a compiled file starts with this; a cut at a boundary of output pieces is harmless.
+                // Each compiled file prints a line that starts with `  CC `. A line split between two pieces is not
+                // counted, which is harmless.
                 let more = bytes.windows(5).filter(|window| window == b"  CC ").count();
                 if more > 0 {
                     tell(Progress::Compiled(files.fetch_add(more, Ordering::Relaxed) + more));

@@ -7,7 +7,7 @@ use super::error::BuildError;
 use super::runner::{Runner, find};
 use crate::console::last_lines;
 
-/// Programs required here.
+/// Programs of Debian's package manager that this module runs.
 const NEEDED: [&str; 3] = ["apt-cache", "apt-get", "dpkg-deb"];
 
 /// Installed and available version of a known package.

@@ -50,7 +50,7 @@ impl Runner<'_> {
         let mut log = self.open_log()?;
         let mut shown = String::new();
         let add = move |bytes: &[u8]| {
-            // The tool reports a full disk as well.
+            // A failed write to the log is ignored: on a full disk the tool fails as well.
             let _ = log.write_all(bytes);
             tell(bytes);
         };

@@ -18,7 +18,7 @@ pub(super) fn words(guest: &Guest<'_>) -> Result<Vec<String>, GuestError> {
         "rootfstype=hostfs".to_owned(),
         "rootflags=/".to_owned(),
         "ro".to_owned(),
-        // Time advances only while all processes wait, and then at once.
+        // Time advances only while all processes wait, and then without delay.
         "time-travel=inf-cpu".to_owned(),
         "con=null".to_owned(),
         "con0=fd:0,fd:1".to_owned(),

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 static GUESTS: Mutex<[u32; CpuSet::MAX_CPU]> = Mutex::new([0; CpuSet::MAX_CPU]);
 
 fn guests() -> MutexGuard<'static, [u32; CpuSet::MAX_CPU]> {
-    // Numbers stay consistent if a holder panics.
+    // The counts are consistent even if a lock holder panicked.
     GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -24,8 +24,8 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Takes the CPU with the fewest guests, among those that this thread may use; of several, the one that this thread is on: the system
-    /// has put it on the CPU with the least other load.
+    /// Takes the CPU with the fewest guests, among those that this thread may use. If several have the fewest, prefers
+    /// this thread's CPU: the system has placed the thread on the CPU with the least other load.
     ///
     /// # Errors
     /// Fails if the system does not report the permitted CPUs.

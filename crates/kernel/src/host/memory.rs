@@ -18,7 +18,7 @@ static PROMISED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
 static GIVEN_BACK: Condvar = Condvar::new();
 
 fn promised() -> MutexGuard<'static, BTreeMap<PathBuf, u64>> {
-    // Sums stay consistent if a holder panics.
+    // The sums are consistent even if a lock holder panicked.
     PROMISED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -72,7 +72,7 @@ fn in_one_of(places: &[PathBuf], memory_mib: u32, stop: &AtomicBool) -> Result<S
             let there = all.get(place).copied().unwrap_or(0);
             let made = match room(place) {
                 Ok(free) if free < bytes && there == 0 => Err(format!("{} MiB free", free >> 20)),
-                // A reservation may be in use partly and then counts twice: this errs on the safe side.
+                // The used part of another reservation counts twice: this errs on the safe side.
                 Ok(free) if free < bytes + there => {
                     if stop.load(Ordering::Relaxed) {
                         return Err(GuestError::Stopped { wall: std::time::Duration::ZERO, console: String::new() });

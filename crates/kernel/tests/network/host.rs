@@ -14,7 +14,7 @@ pub(crate) fn run() -> ExitCode {
     let (options, mut filters): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
     if options.iter().any(|option| option == "--list") {
-        // A test runner asks for the list of tests, and separately for ignored ones.
+        // A test runner requests the list of tests, and separately the list of ignored ones.
         if !options.iter().any(|option| option == "--ignored") {
             println!("{NAME}: test");
         }

@@ -1,4 +1,4 @@
-//! DFCP as one of the compared transports.
+//! DFCP as a transport of the demonstration.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path as FilePath;
@@ -12,20 +12,21 @@ use super::result::Transport;
 use super::transfer::{Peer, Sink, feed};
 use super::waste::Waste;
 
-/// Bandwidth-delay products of buffer that full rate at heavy loss needs.
+/// Buffer size in bandwidth-delay products. Full rate at heavy loss needs this much.
 const BUFFER_BDPS: u64 = 8;
 
-/// This workspace's library, modern profile.
+/// DFCP's modern profile, as implemented in this workspace.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Dfcp {
-    /// Fixed rate: that of the path.
+    /// Fixed rate, equal to the path's rate.
     Told,
     /// Automatic rate.
     Auto,
 }
 
 fn config(rate: Rate, path: &Path) -> Config {
-    // Both ends are this process; QUIC's certificate is not verified either.
+    // Accepts any key: both endpoints are in this process. QUIC's certificate is not verified against an authority
+    // either.
     let mut config = Config::client(PeerKey::Any).with_rate(rate);
     let buffer_bytes = BUFFER_BDPS * path.bdp_bytes();
     config.send_buffer_bytes = config.send_buffer_bytes.max(buffer_bytes);

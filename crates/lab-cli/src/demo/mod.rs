@@ -1,6 +1,8 @@
-//! `dfcp demo`: a real file over emulated paths, by DFCP and, with the feature `quic`, by QUIC, measured and verified.
+//! Command `dfcp demo`: sends a real file over emulated paths, by DFCP and (with the feature `quic`) by QUIC, then
+//! measures and verifies the transfers.
 //!
-//! Everything runs inside this process over 127.0.0.1: sender, [relay](dfcp_relay::Relay) and receiver, without privileges.
+//! Everything runs inside this process over 127.0.0.1, without privileges: sender, [relay](dfcp_relay::Relay) and
+//! receiver.
 
 mod dfcp_run;
 mod path;
@@ -67,15 +69,15 @@ pub struct DemoArgs {
     pub json: bool,
 }
 
-/// Runs all transfers, prints the table (or JSON) and writes `goodput.svg` and `results.json`.
+/// Runs all transfers, prints the results as a table or JSON, and writes `goodput.svg` and `results.json`.
 ///
 /// # Errors
-/// Fails if the output directory or the sockets cannot be used; or, after printing, if a DFCP transfer was incomplete or delivered wrong
-/// bytes.
+/// Fails if the output directory or the sockets cannot be used. After printing, fails if a DFCP transfer was incomplete
+/// or delivered wrong bytes.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.output)
         .with_context(|| format!("cannot make the directory {}, choose another --output", args.output.display()))?;
-    // Dropping it removes the file and its copies, also after an interruption.
+    // Dropping this directory removes the file and its copies, also after an interruption.
     let scratch = tempfile::tempdir_in(&args.output)
         .with_context(|| format!("cannot write to {}, choose another --output", args.output.display()))?;
     if !args.json {
@@ -100,7 +102,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 impl DemoArgs {
-    /// Path with this loss rate.
+    /// Returns the path with this loss rate.
     fn path(&self, loss: f64) -> Path {
         Path { rate_bps: self.rate, rtt: self.rtt, loss }
     }
@@ -117,7 +119,7 @@ impl DemoArgs {
         )
     }
 
-    /// Time limit of a DFCP run, beyond any real duration.
+    /// Returns the time limit of a DFCP run, far above any real duration.
     fn dfcp_limit(&self, path: &Path) -> Duration {
         let ideal_s = 8.0 * self.size as f64 / path.ceiling_bps(path.loss);
         Duration::from_secs_f64(2.0 * ideal_s) + 40 * self.rtt + Duration::from_secs(5)
@@ -170,7 +172,7 @@ fn save(path: &FilePath, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Success only if everything is done and verified.
+/// Fails unless all DFCP runs are complete, and all delivered bytes are verified.
 fn verdict(results: &[RunResult]) -> anyhow::Result<()> {
     for result in results {
         let what = format!("{} at {} loss", result.transport.label(), units::human_percent(result.path.loss));
@@ -199,7 +201,7 @@ fn size(text: &str) -> Result<u64, String> {
 fn loss(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     let number = trimmed.strip_suffix('%').unwrap_or(trimmed).trim_end();
-    // The percent sign makes the unit clear to the common parser.
+    // The parser of percentages requires the sign.
     match units::percent(&format!("{number}%")) {
         Ok(loss) if loss <= 0.75 => Ok(loss),
         _ => Err("expected percents from 0 to 75 such as 0,1,10,30".to_owned()),

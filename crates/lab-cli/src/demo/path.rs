@@ -1,4 +1,4 @@
-//! Path of every transfer.
+//! Emulated path of the demonstration.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,48 +8,49 @@ use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_relay::{DirectionStats, Relay, RelayConfig};
 use serde::Serialize;
 
-/// Seed of each relay's losses.
+/// Seed of the relay's losses, the same for every run.
 const SEED: u64 = 2026;
 
-/// IP packet of a full DFCP datagram over IPv4, bytes: symbol 1420, segment header and checksum 28, UDP and IP 28.
+/// Size of a full DFCP datagram as an IPv4 packet, bytes: symbol 1420, segment header and checksum 28, UDP and IP
+/// headers 28.
 const PACKET_BYTES: u64 = 1476;
 
 /// Payload of a full packet, bytes.
 const PAYLOAD_BYTES: u64 = 1420;
 
-/// Minimum queue length, packets, for short paths.
+/// Minimum queue limit, packets, for paths with a small bandwidth-delay product.
 const QUEUE_PACKETS_MIN: u64 = 100;
 
 /// Bottleneck with delay and loss, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Path {
-    /// Rate in bits of IP packets per second, each way.
+    /// Rate in each direction, bit/s of IP packets.
     pub(super) rate_bps: u64,
-    /// Round-trip time without queueing; half of it each way.
+    /// Round-trip time without queueing; each direction has half of it.
     #[serde(rename = "rtt_ms", serialize_with = "as_ms")]
     pub(super) rtt: Duration,
-    /// Loss probability of each packet, each way, independent.
+    /// Independent loss probability of each packet, in each direction.
     pub(super) loss: f64,
 }
 
 impl Path {
-    /// Bandwidth × round-trip time, bytes.
+    /// Returns the bandwidth-delay product, bytes.
     pub(super) fn bdp_bytes(&self) -> u64 {
         (self.rate_bps as f64 * self.rtt.as_secs_f64() / 8.0) as u64
     }
 
-    /// Queue limit of the bottleneck in packets: one bandwidth-delay product of full ones.
+    /// Returns the queue limit of the bottleneck: one bandwidth-delay product in full packets.
     pub(super) fn queue_packets(&self) -> u64 {
         self.bdp_bytes().div_ceil(PACKET_BYTES).max(QUEUE_PACKETS_MIN)
     }
 
-    /// Goodput of a transport without waste at this loss rate, bit/s, headers deducted. DFCP's header share, 1420 of 1476 bytes, is used
-    /// for all transports.
+    /// Returns the goodput, bit/s, of a transport without waste at this loss rate, headers deducted. All transports are
+    /// compared with DFCP's header share: 1420 of 1476 bytes are payload.
     pub(super) fn ceiling_bps(&self, loss: f64) -> f64 {
         self.rate_bps as f64 * (1.0 - loss) * (PAYLOAD_BYTES as f64 / PACKET_BYTES as f64)
     }
 
-    /// Starts a relay over this path towards `to`.
+    /// Starts a relay that emulates this path towards `to`.
     pub(super) async fn relay(&self, to: SocketAddr) -> anyhow::Result<Relay> {
         let queue_packets = usize::try_from(self.queue_packets()).unwrap_or(usize::MAX);
         let link = LinkConfig::default()
@@ -64,14 +65,14 @@ impl Path {
     }
 }
 
-/// Forward direction's effect on a run.
+/// Statistics of the forward direction during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Wire {
-    /// IP bytes that the sender offered: data, repair, retransmissions and control.
+    /// IP bytes that the sender sent: data, repair, retransmissions and control.
     pub(super) sent_bytes: u64,
-    /// Share of packets lost at random behind the bottleneck.
+    /// Share of packets lost at random after the bottleneck.
     pub(super) loss: f64,
-    /// Share of offered packets dropped at the bottleneck's full queue: self-inflicted loss.
+    /// Share of sent packets dropped by the bottleneck's full queue: loss that the sender caused.
     pub(super) queue_drops: f64,
 }
 

@@ -1,12 +1,12 @@
-//! Bar chart of goodput, drawn by the laboratory's plots.
+//! Bar chart of goodput.
 
 use dfcp_lab::report::{self, Axis, Figure, Panel, Point, Role, Series};
 use dfcp_terminal::units::{human_bytes, human_duration, human_percent, human_rate};
 
 use super::result::{Ending, RunResult, Transport};
 
-/// Draws groups of bars, one per loss; each has a bar per transport, and a line across it at the path's ceiling. Each DFCP run begins a
-/// group.
+/// Draws a group of bars per loss rate: a bar per transport, and a line at the path's ceiling. Results are in order;
+/// each DFCP run begins a new group.
 pub(super) fn chart(results: &[RunResult]) -> String {
     let groups: Vec<&[RunResult]> =
         results.chunk_by(|a, b| a.path.loss == b.path.loss && b.transport != Transport::Dfcp).collect();
@@ -39,13 +39,13 @@ fn title(first: &RunResult) -> String {
     )
 }
 
-/// Series with a point for each group that has a value, in bit/s.
+/// Builds a series with a point for each group that has a value. `value` is in bit/s.
 fn series(label: &str, role: Role, groups: &[&[RunResult]], value: impl Fn(&[RunResult]) -> Option<f64>) -> Series {
     let bar = |(index, group): (usize, &&[RunResult])| Some(Point::exact(index as f64, value(group)? / 1e6));
     Series { label: label.to_owned(), points: groups.iter().enumerate().filter_map(bar).collect(), role }
 }
 
-/// Notes on the bars of incomplete transfers.
+/// Words notes on the bars of incomplete transfers.
 fn notes(results: &[RunResult]) -> Vec<String> {
     let bar = |run: &RunResult| format!("{} at {}", run.transport.label(), human_percent(run.path.loss));
     let note = |run: &RunResult| match run.ending {

@@ -1,4 +1,4 @@
-//! QUIC (the quinn crate) as one of the compared transports.
+//! QUIC (the crate quinn) as a transport of the demonstration.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path as FilePath;
@@ -20,26 +20,27 @@ use super::transfer::{Peer, Sink, feed};
 /// Host name in the certificate.
 const NAME: &str = "localhost";
 
-/// Minimum flow control window, bytes; the next constant is its minimum in bandwidth-delay products. Neither limits the rate.
+/// Minimum flow-control window, bytes. The window is at least [`WINDOW_BDPS`] bandwidth-delay products, too, so that it
+/// never limits the rate.
 const WINDOW_BYTES_MIN: u64 = 16 << 20;
 const WINDOW_BDPS: u64 = 8;
 
-/// UDP payload of a full packet, bytes: the largest that quinn's MTU discovery finds.
+/// UDP payload of a full packet, bytes: the largest size that quinn's MTU discovery finds.
 const UDP_PAYLOAD_BYTES: u16 = 1452;
 
 /// Requested socket buffers, bytes; the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// Congestion controller.
+/// Congestion controller of a QUIC run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Controller {
-    /// CUBIC, quinn's default and the Internet's.
+    /// CUBIC, the default of quinn.
     Cubic,
     /// BBR version 1, which quinn calls experimental.
     Bbr,
 }
 
-/// QUIC with one congestion controller and a certificate that both ends know.
+/// QUIC with one congestion controller, and a self-signed certificate shared by both endpoints.
 #[derive(Debug)]
 pub(super) struct Quic {
     controller: Controller,
@@ -69,7 +70,7 @@ impl Quic {
             .send_window(window_bytes)
             .receive_window(window)
             .stream_receive_window(window)
-            // DFCP knows the packet size too, and random loss must not look like a smaller MTU.
+            // Fixed packet size, as for DFCP. With MTU discovery, random loss could be mistaken for a smaller MTU.
             .initial_mtu(UDP_PAYLOAD_BYTES)
             .min_mtu(UDP_PAYLOAD_BYTES)
             .mtu_discovery_config(None::<MtuDiscoveryConfig>);
@@ -100,7 +101,7 @@ impl Quic {
     }
 }
 
-/// Endpoint with large socket buffers on a free port.
+/// Creates an endpoint with large socket buffers on a free port.
 fn endpoint(server: Option<ServerConfig>) -> anyhow::Result<Endpoint> {
     let open = || {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -151,7 +152,7 @@ impl Peer for Quic {
         let mut stream = connection.open_uni().await.context("cannot send over QUIC")?;
         feed(file, &mut stream).await?;
         stream.finish().context("cannot send over QUIC")?;
-        // Resolves to no code when the receiver has acknowledged everything.
+        // `stopped` returns `None` once the receiver has acknowledged all data.
         let code = stream.stopped().await.context("cannot confirm over QUIC")?;
         anyhow::ensure!(code.is_none(), "the receiver stopped the QUIC stream");
         Ok((endpoint, connection))

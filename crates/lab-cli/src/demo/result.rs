@@ -1,4 +1,4 @@
-//! Results of the runs, as a table and as JSON.
+//! Results of the demonstration's runs, as a table and as JSON.
 
 use dfcp_terminal::output::human_seconds;
 use dfcp_terminal::units::{human_bytes, human_percent, human_rate};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::path::{Path, Wire};
 use super::waste::Waste;
 
-/// Transport of the file.
+/// Transport of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Transport {
-    /// DFCP at the path's rate.
+    /// DFCP at a fixed rate, the path's rate.
     #[serde(rename = "dfcp")]
     Dfcp,
     /// DFCP at its automatic rate.
@@ -28,7 +28,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// All transports, in the order of running and display.
+    /// All transports, in the order in which they run and are shown.
     pub(super) const ALL: &[Self] = &[
         Self::Dfcp,
         Self::DfcpAuto,
@@ -38,12 +38,12 @@ impl Transport {
         Self::QuicCubic,
     ];
 
-    /// True for DFCP.
+    /// Returns true for DFCP.
     pub(super) const fn is_dfcp(self) -> bool {
         matches!(self, Self::Dfcp | Self::DfcpAuto)
     }
 
-    /// Name for display.
+    /// Returns the name for display.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",
@@ -56,10 +56,10 @@ impl Transport {
     }
 }
 
-/// Outcome of a run.
+/// Way in which a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ending {
-    /// The sender has a confirmation of every byte.
+    /// The sender has received a confirmation of every byte.
     Complete,
     /// The time limit ended the run.
     Cut {
@@ -68,43 +68,44 @@ pub(super) enum Ending {
     },
     /// The transport failed.
     Failed {
-        /// Reason, as a phrase.
+        /// Reason of the failure, as a phrase.
         reason: String,
     },
 }
 
-/// Result of one file over one relay.
+/// Result of sending the file once.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunResult {
     /// Transport of the run.
     pub(super) transport: Transport,
-    /// Path that it ran over.
+    /// Path of the run.
     pub(super) path: Path,
     /// Statistics of the forward direction.
     pub(super) wire: Wire,
-    /// Length of the file.
+    /// Length of the file, bytes.
     pub(super) file_bytes: u64,
-    /// Bytes that the receiving side had at the end of the run.
+    /// Bytes that had arrived at the receiver at the end of the run.
     pub(super) arrived_bytes: u64,
-    /// Time from `connect` to the sender's confirmation, or to the time limit, s.
+    /// Time from `connect` to the sender's confirmation or the time limit, s.
     pub(super) elapsed_s: f64,
-    /// Outcome of the run.
+    /// Way in which the run ended.
     pub(super) ending: Ending,
-    /// True if all arrived bytes equal the sent ones, by BLAKE3 of both as read back from the disk.
+    /// True if all arrived bytes equal the sent bytes. BLAKE3 hashes of both files, read back from disk, are compared.
     pub(super) hash_ok: bool,
-    /// Wasted datagrams; `None` if the transport does not count them.
+    /// Datagrams that were not needed; `None` if the transport does not count them.
     pub(super) waste: Option<Waste>,
-    /// Remark beyond the numbers.
+    /// Remark on the run: a phrase that follows the transport's name in the notes below the table.
     pub(super) remark: Option<String>,
 }
 
 impl RunResult {
-    /// True if the whole file arrived, was confirmed and is correct.
+    /// Returns true if the whole file arrived, was confirmed and is correct.
     pub(super) fn is_verified(&self) -> bool {
         self.ending == Ending::Complete && self.arrived_bytes == self.file_bytes && self.hash_ok
     }
 
-    /// Goodput: of a complete run, the file's bits over the time; of a cut one, its steady goodput.
+    /// Returns the goodput, bit/s: the file's bits divided by the time, or the steady goodput of a run that was cut
+    /// off.
     pub(super) fn goodput_bps(&self) -> f64 {
         match self.ending {
             Ending::Complete if self.elapsed_s > 0.0 => 8.0 * self.file_bytes as f64 / self.elapsed_s,
@@ -113,19 +114,20 @@ impl RunResult {
         }
     }
 
-    /// Goodput as a share of the ceiling at the run's actual loss.
+    /// Returns the goodput as a share of the ceiling at the actual loss rate of the run.
     pub(super) fn ceiling_share(&self) -> f64 {
         let ceiling_bps = self.path.ceiling_bps(self.wire.loss);
         if ceiling_bps > 0.0 { self.goodput_bps() / ceiling_bps } else { 0.0 }
     }
 
-    /// IP bytes sent beyond the bytes that arrived, as a share of the latter.
+    /// Returns the IP bytes sent in excess of the arrived bytes, as a share of the arrived bytes.
     pub(super) fn overhead(&self) -> Option<f64> {
         let is_shown = !matches!(self.ending, Ending::Failed { .. }) && self.arrived_bytes > 0;
         is_shown.then(|| self.wire.sent_bytes as f64 / self.arrived_bytes as f64 - 1.0)
     }
 
-    /// Extrapolated duration of a cut run at its steady goodput; `None` for others, and without goodput.
+    /// Returns the duration, s, that a cut run would have had at its steady goodput. `None` for other runs, and without
+    /// goodput.
     pub(super) fn extrapolated_s(&self) -> Option<f64> {
         let Ending::Cut { steady_bps } = self.ending else { return None };
         let left_bits = 8.0 * self.file_bytes.saturating_sub(self.arrived_bytes) as f64;
@@ -188,7 +190,7 @@ impl RunResult {
     }
 }
 
-/// Column headings of the table; true for right-aligned cells.
+/// Column headings of the table; true for right-aligned columns.
 const COLUMNS: [(&str, bool); 11] = [
     ("path loss", true),
     ("transport", false),
@@ -203,7 +205,7 @@ const COLUMNS: [(&str, bool); 11] = [
     ("hash", false),
 ];
 
-/// Text table: a heading, one line per run, a blank line between losses.
+/// Returns the results as a text table: a heading, a line per run, and a blank line between loss rates.
 pub(super) fn table(results: &[RunResult]) -> String {
     let head = COLUMNS.map(|(name, _)| name.to_owned());
     let rows: Vec<_> = results.iter().map(RunResult::row).collect();
@@ -228,7 +230,7 @@ pub(super) fn table(results: &[RunResult]) -> String {
     lines.join("\n")
 }
 
-/// Legend, and notes on failed and cut runs: one line each.
+/// Returns the legend, and notes on failed and cut runs, one line each.
 pub(super) fn notes(results: &[RunResult]) -> String {
     let mut lines = vec![
         "lost: random losses the run really had on the way forward; queue drops: losses which the sender itself made."
@@ -263,7 +265,7 @@ pub(super) fn notes(results: &[RunResult]) -> String {
     lines.join("\n")
 }
 
-/// JSON of all runs, with the chart's path.
+/// Returns all results and the path of the chart as JSON.
 pub(super) fn json(results: &[RunResult], chart: &std::path::Path) -> Value {
     json!({
         "runs": results.iter().map(RunResult::json).collect::<Vec<_>>(),

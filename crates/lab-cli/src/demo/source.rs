@@ -1,4 +1,4 @@
-//! File to send, and verification of the received bytes.
+//! File that the demonstration sends, and verification of the received bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Seed of every demonstration's file.
+/// Seed of the file's contents, the same for every demonstration.
 const SEED: &[u8] = b"dfcp demo";
 
-/// Read and write size, bytes.
+/// Size of reads and writes, bytes.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;
 
-/// File of incompressible data.
+/// A file of incompressible data.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     /// Path of the file.
     pub(super) path: PathBuf,
-    /// Length of the file.
+    /// Length of the file, bytes.
     pub(super) bytes: u64,
     /// BLAKE3 hash of the whole file.
     pub(super) hash: blake3::Hash,
 }
 
 impl Source {
-    /// Writes the file; the same length always gives the same contents. Blocks.
+    /// Creates the file. The contents depend on the length alone. Blocks the thread.
     pub(super) fn create(path: PathBuf, bytes: u64) -> anyhow::Result<Self> {
         let hash = write(&path, bytes).with_context(|| {
             format!("cannot write the file to send, {}; choose an --output with more room", path.display())
@@ -32,7 +32,8 @@ impl Source {
         Ok(Self { path, bytes, hash })
     }
 
-    /// True if `copy` equals this file, or its first `arrived_bytes` bytes. Reads both from the disk; blocks.
+    /// Returns true if `copy` has the same contents as the first `arrived_bytes` bytes of this file. Reads both from
+    /// disk and blocks the thread.
     pub(super) fn verify(&self, copy: &mut File, arrived_bytes: u64) -> anyhow::Result<bool> {
         let expected = if arrived_bytes == self.bytes {
             self.hash

@@ -37,7 +37,7 @@ fn waste() -> Waste {
     Waste { share: 0.0049, dependent: 3, late: 195, refused: 0, data_datagrams: 40_000, proactive: 25, probe: 2 }
 }
 
-/// Results at two losses, with one run of each ending.
+/// Results at two loss rates, with every kind of ending.
 fn results() -> Vec<RunResult> {
     let cut = |steady_bps| Ending::Cut { steady_bps };
     vec![
@@ -63,7 +63,8 @@ fn without_arguments_it_is_what_the_help_says() {
     assert_eq!((args.size, args.rate, args.rtt), (64_000_000, 100_000_000, Duration::from_millis(50)));
     assert_eq!(args.loss, [0.0, 0.01, 0.1, 0.3]);
     assert_eq!(args.output, PathBuf::from("demo-output"));
-    // Both DFCP runs near their ceiling, every QUIC run cut, and 2 s for files and hashes.
+    // Estimated duration: both DFCP runs near their ceiling, all QUIC runs cut off at the limit, and 2 s for files and
+    // hashes.
     let seconds: f64 = args
         .loss
         .iter()
@@ -104,7 +105,7 @@ fn figures_follow_their_definitions() {
     assert!(close(results[3].ceiling_share(), 8.0 * 64e6 / 6.25 / (100e6 * 0.9 * 1420.0 / 1476.0)));
     assert_eq!(results[3].overhead(), Some(0.25));
     assert!(results[3].is_verified() && results[3].extrapolated_s().is_none());
-    // 62.72 MB left at 128 kB/s.
+    // 62.72 MB are left, at 128 kB/s.
     assert_eq!(results[4].extrapolated_s(), Some(8.0 + 490.0));
     assert!(!results[4].is_verified());
     assert_eq!((results[5].goodput_bps(), results[5].overhead()), (0.0, None));
@@ -127,7 +128,7 @@ fn the_table_shows_every_figure_in_columns() {
             assert!(lines[line].contains(cell), "{cell} in {}", lines[line]);
         }
     }
-    // Columns are aligned: all transport names start at one position.
+    // All names of transports start at the same column.
     let column = lines[0].find("transport").unwrap();
     assert!(lines[1][column..].starts_with("DFCP") && lines[7][column..].starts_with("QUIC CUBIC"), "{text}");
     let notes = result::notes(&results());
@@ -152,7 +153,7 @@ fn json_has_numbers_where_there_are_some() {
     assert_eq!((runs[5]["reason"].as_str(), &runs[5]["overhead"]), (Some("a < b & timed out"), &Value::Null));
 }
 
-/// Checks that elements nest and attributes are quoted, which suffices for the output of `plot`.
+/// Checks that elements nest and attributes are quoted. This suffices for the output of `plot`.
 fn assert_well_formed(xml: &str) {
     let mut open = Vec::new();
     let mut rest = xml;

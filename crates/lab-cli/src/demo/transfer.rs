@@ -1,4 +1,4 @@
-//! Transfer of the file over one relay by any transport.
+//! Transfer of the file over one relay, generic over the transport.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,34 +18,35 @@ use super::result::{Ending, RunResult, Transport};
 use super::source::{CHUNK_BYTES, Source};
 use super::waste::Waste;
 
-/// Period at which progress is checked.
+/// Interval between checks of progress.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Time for the receiver's last bytes after the sender's last confirmation.
+/// Time limit for the receiver to read its last bytes after the sender's confirmation.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 
-/// Transport under test. Its ends stay alive until the end of the run, so that an early close has no effect.
+/// A transport of the demonstration. Both endpoints are kept until the end of the run, so that an early close cannot
+/// affect it.
 pub(super) trait Peer: Send + Sync {
-    /// Receiving end before a connection.
+    /// Receiving endpoint before the connection.
     type Server: Send + 'static;
-    /// Receiving end of a finished transfer.
+    /// Receiving endpoint after the transfer.
     type Receiver: Send + 'static;
-    /// Sending end of a finished transfer, after the last confirmation.
+    /// Sending endpoint after the transfer was confirmed.
     type Sender: Send + 'static;
 
-    /// Transport that this peer tests.
+    /// Returns the transport.
     fn transport(&self) -> Transport;
 
-    /// Binds the receiving end to a free port.
+    /// Binds the receiving endpoint to a free port, and returns the address.
     fn listen(&self, path: &Path) -> anyhow::Result<(SocketAddr, Self::Server)>;
 
-    /// Accepts one connection and reads it to the end.
+    /// Accepts one connection and writes the received bytes to `sink`, up to their end.
     fn receive(
         server: Self::Server,
         sink: Sink,
     ) -> impl Future<Output = anyhow::Result<Self::Receiver>> + Send + 'static;
 
-    /// Connects to `to`, sends `file`, and returns after the peer's confirmation of all of it.
+    /// Connects to `to` and sends `file`. Returns after the peer has confirmed all of it.
     fn send(
         &self,
         to: SocketAddr,
@@ -53,18 +54,18 @@ pub(super) trait Peer: Send + Sync {
         file: &FilePath,
     ) -> impl Future<Output = anyhow::Result<Self::Sender>> + Send;
 
-    /// Wasted datagrams of a finished run; `None` if the transport does not count them.
+    /// Returns the wasted datagrams of a finished run; `None` if the transport does not count them.
     fn waste(_sender: &Self::Sender) -> Option<Waste> {
         None
     }
 
-    /// Remark on a finished run, as a phrase.
+    /// Returns a remark on a finished run: a phrase that follows the transport's name in the notes below the table.
     fn remark(_sender: &Self::Sender) -> Option<String> {
         None
     }
 }
 
-/// Destination of received bytes: a file with a counter.
+/// Destination of received bytes: a file, and a counter of arrived bytes.
 #[derive(Debug)]
 pub(super) struct Sink {
     file: File,
@@ -72,7 +73,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Writes everything from `reader` to the file.
+    /// Copies `reader` to the file, up to its end.
     pub(super) async fn fill(mut self, mut reader: impl AsyncRead + Unpin) -> anyhow::Result<()> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
@@ -80,14 +81,15 @@ impl Sink {
             if read_bytes == 0 {
                 return Ok(());
             }
-            // Writing a few kB into the page cache is faster than a hand-over to another thread.
+            // A blocking write is used on purpose: writing a few kB into the page cache is faster than handing them to
+            // another thread.
             self.file.write_all(&chunk[..read_bytes]).context("cannot write what arrived")?;
             self.arrived_bytes.fetch_add(read_bytes as u64, Ordering::Relaxed);
         }
     }
 }
 
-/// Sends the whole file to `writer` without shutting it down.
+/// Copies the whole file to `writer`, without shutting it down.
 pub(super) async fn feed(file: &FilePath, mut writer: impl AsyncWrite + Unpin) -> anyhow::Result<()> {
     let mut from =
         tokio::fs::File::open(file).await.with_context(|| format!("cannot open {} to send it", file.display()))?;
@@ -101,8 +103,8 @@ pub(super) async fn feed(file: &FilePath, mut writer: impl AsyncWrite + Unpin) -
     }
 }
 
-/// Sends `source` once by `peer` over `path`, up to `limit`. Failures of the transport are results; errors are those of this machine.
-/// `progress` receives the number of bytes that have arrived.
+/// Sends `source` once over `path`, for at most `limit`. Failures of the transport are part of the result; an error
+/// means a failure of this machine. `progress` is called with the number of arrived bytes.
 pub(super) async fn transfer<P: Peer>(
     peer: &P,
     path: &Path,
@@ -164,7 +166,7 @@ pub(super) async fn transfer<P: Peer>(
         path: *path,
         wire,
         file_bytes: source_bytes,
-        // Numbers of a cut run are those at the cut; later bytes are only verified.
+        // A cut run counts the bytes at the time limit. Bytes that arrived later are verified, but not counted.
         arrived_bytes: if ending == Ending::Complete { arrived_bytes } else { at_end_bytes },
         elapsed_s: elapsed.as_secs_f64(),
         ending,
@@ -174,12 +176,12 @@ pub(super) async fn transfer<P: Peer>(
     })
 }
 
-/// Receiver's task; dropping this aborts it.
+/// Task of the receiver; aborted when dropped.
 #[derive(Debug)]
 struct Receiving<R>(JoinHandle<anyhow::Result<R>>);
 
 impl<R> Receiving<R> {
-    /// Waits for the last byte.
+    /// Waits until the receiver has read all bytes.
     async fn finish(&mut self) -> anyhow::Result<R> {
         let finished = tokio::time::timeout(LAST_BYTES_MAX, &mut self.0).await;
         finished
@@ -187,7 +189,7 @@ impl<R> Receiving<R> {
             .context("the receiver ended early")?
     }
 
-    /// Aborts the task, so that nothing more is written.
+    /// Aborts the task and waits for its end, so that it writes no more bytes.
     async fn stop(&mut self) {
         if !self.0.is_finished() {
             self.0.abort();
@@ -204,7 +206,7 @@ impl<R> Drop for Receiving<R> {
     }
 }
 
-/// Meter of the goodput over the last three quarters of a run, without the start-up.
+/// Meter of the steady goodput: over the last three quarters of the time limit, without the start-up.
 #[derive(Debug)]
 struct Steady {
     from: Duration,
@@ -222,7 +224,7 @@ impl Steady {
         }
     }
 
-    /// Goodput between a quarter of the limit and now, bit/s.
+    /// Returns the goodput from a quarter of the limit until `elapsed`, bit/s.
     fn rate_bps(&self, elapsed: Duration, arrived_bytes: u64) -> f64 {
         let (start, start_bytes) = self.start.unwrap_or_default();
         let seconds = elapsed.saturating_sub(start).as_secs_f64();

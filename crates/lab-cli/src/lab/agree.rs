@@ -1,4 +1,4 @@
-//! `dfcp lab agree`: comparison of the simulator with another platform.
+//! Command `dfcp lab agree`: compares the simulator with another platform.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -17,13 +17,14 @@ use serde_json::json;
 use super::args::{self, AgreeArgs, PlatformsArg, RunsArg};
 use super::{chosen, lay_out, make, platforms, sources};
 
-/// Maximum number of rounds that add runs: after the first ones, the required number is known rather well.
+/// Maximum number of rounds that add runs. After the first runs, the estimate of the required number hardly changes.
 const ROUNDS_MAX: usize = 4;
 
-/// Runs the command.
+/// Runs plans on both platforms until all means are precise, writes the compared points as CSV, and prints them.
 ///
 /// # Errors
-/// Fails if a plan is invalid, the platform is unavailable or a run fails; with `--check`, also if too few points agree.
+/// Fails if a plan is invalid, the platform is unavailable or a run fails. With `--check`, also fails if too few points
+/// agree.
 pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
     let runs = RunsArg {
@@ -63,7 +64,7 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs still needed until every mean is certain, up to a limit per point on the real platform.
+/// Returns the runs that are missing for precise means. `most` limits the runs per point on the other platform.
 fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine], most: u32) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {

@@ -1,4 +1,4 @@
-//! `dfcp lab archive`: packs the records of plans.
+//! Command `dfcp lab archive`: packs the records of plans.
 
 use dfcp_lab::archive::{pack, unpack};
 use dfcp_lab::read;
@@ -7,7 +7,7 @@ use dfcp_terminal::output;
 use super::args::ArchiveArgs;
 use super::{chosen, lay_out, platforms, sources};
 
-/// Packs the existing records, one file per plan, and reports missing ones.
+/// Packs the existing records into one file per plan, and reports missing records.
 pub(super) fn run(args: &ArchiveArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.plans.which())?, &args.ids)?;
     let platforms = platforms::of(&args.runs.platforms)?;

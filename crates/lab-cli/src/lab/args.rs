@@ -51,6 +51,8 @@ pub enum LabCommand {
     /// Compare the simulator with another platform: run the small form of plans on both until every mean is certain
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
+    /// Run the automatic rate on random paths beside DFCP told the rate, BBR and CUBIC, and count where it falls short
+    Paths(PathsArgs),
     /// Show one run in detail: goodput, windows, queues and drops over time, and the packets
     Trace(TraceArgs),
     /// Run a job as the first process of a kernel in virtual time; started by that kernel only
@@ -327,6 +329,52 @@ impl From<Reference> for Platform {
     }
 }
 
+/// `dfcp lab paths`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab paths
+  dfcp lab paths --seed 7 --count 1000 --short --judges judges
+  dfcp lab trace R1-7-42 --series Auto
+
+Each path has a rate of 56 kbit/s to 1 Gbit/s, a round-trip time of 2 to 800 ms and a buffer; some have losses, jitter, batches, \
+a policer, RED, CoDel or a narrow way back. A shortfall counts if chance does not explain it (four standard errors).")]
+pub struct PathsArgs {
+    /// Seed of all paths
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Number of paths
+    #[arg(long, value_name = "N", default_value = "400")]
+    pub count: NonZeroU32,
+    /// Number of the first path
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub first: u64,
+    /// Short runs of about 1 Gbit, to compare versions of the controller
+    #[arg(long)]
+    pub short: bool,
+    /// Directory with the records of the judges (told, BBR, CUBIC), reused even if the code has changed; completed if runs are missing
+    #[arg(long, value_name = "DIR")]
+    pub judges: Option<PathBuf>,
+    /// Paths listed, the worst first
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub worst: usize,
+    /// Only write the paths as plans to this directory
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Concurrent runs [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Exit with 1 if the automatic rate falls short on too many paths
+    #[arg(long)]
+    pub check: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `dfcp lab agree`
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
@@ -367,7 +415,7 @@ pub struct AgreeArgs {
     pub which: PlansArg,
 }
 
-/// Swept parameter with its value, as `loss=0.01`.
+/// Parses a swept parameter and its value, such as `loss=0.01`.
 pub(super) fn level(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,4 +1,4 @@
-//! `dfcp lab guest`: the first process within a kernel in virtual time.
+//! Command `dfcp lab guest`: the first process of a kernel in virtual time.
 
 use std::thread;
 
@@ -6,12 +6,13 @@ use anyhow::anyhow;
 
 use super::args::GuestArgs;
 
-/// Runs the job, then shuts the machine down.
+/// Runs the job, then shuts down the virtual machine.
 ///
 /// # Errors
-/// Fails unless this is the first process of a guest.
+/// Fails unless this process is the first one of a guest.
 pub(super) fn run(args: &GuestArgs) -> anyhow::Result<()> {
-    // Use a separate thread: the job has its own runtime, and moves its thread between namespaces.
+    // The job runs in a thread of its own, because it creates a runtime and moves its thread between network
+    // namespaces.
     let work = thread::scope(|scope| scope.spawn(|| dfcp_kernel::guest::run(&args.directory)).join());
     Ok(work.map_err(|_| anyhow!("the guest's work ended in a panic"))??)
 }

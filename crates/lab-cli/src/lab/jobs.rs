@@ -1,4 +1,4 @@
-//! `dfcp lab jobs`, `job` and `collect`: runs on other machines.
+//! Commands `dfcp lab jobs`, `job` and `collect`: runs on other machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::args::{CollectArgs, JobArgs, JobsArgs};
 use super::{choice, chosen, lay_out, platforms, sources};
 use crate::limits::RECORD_BYTES_MAX;
 
-/// Prints the runs without a record, one line of JSON each.
+/// Prints all runs without a record, each as a line of JSON.
 pub(super) fn list(args: &JobsArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.plans.which())?, &args.ids)?;
     let platforms = platforms::of(&args.runs.platforms)?;
@@ -34,7 +34,7 @@ pub(super) fn list(args: &JobsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the run of an id, or the runs listed on standard input, and prints a record for each.
+/// Executes the run of the given id, or all runs listed on standard input, and prints a record for each.
 pub(super) async fn run(args: JobArgs) -> anyhow::Result<()> {
     let work = tokio::task::spawn_blocking(move || {
         let sources = sources(&args.plans.which())?;
@@ -56,7 +56,7 @@ pub(super) async fn run(args: JobArgs) -> anyhow::Result<()> {
     work.await.context("the run ended in a panic")?
 }
 
-/// Adds records of other machines to the existing ones.
+/// Checks records from other machines, and adds them to the existing records.
 pub(super) fn collect(args: &CollectArgs) -> anyhow::Result<()> {
     let sources = sources(&args.plans.which())?;
     let all = platforms::of(&args.platforms)?;
@@ -80,7 +80,7 @@ pub(super) fn collect(args: &CollectArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Record file of a plan, with the hashes of its records.
+/// Record file of a plan, and the hashes of all records in it.
 type Known = (Log, BTreeSet<String>);
 
 fn add(
@@ -103,7 +103,7 @@ fn add(
     Ok(())
 }
 
-/// Passes each line to `take`; an error names the line.
+/// Calls `take` with each line; an error names the line.
 fn each_line(
     mut input: impl BufRead,
     name: &str,

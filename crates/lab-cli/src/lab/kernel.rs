@@ -1,4 +1,4 @@
-//! `dfcp lab kernel`: building and listing kernels of the laboratory.
+//! Command `dfcp lab kernel`: builds and lists kernels, and runs programs on them.
 
 use std::io::{Write, stderr, stdout};
 use std::num::NonZeroUsize;
@@ -19,10 +19,10 @@ use super::args::PlansArg;
 use super::args::kernel::{BuildArgs, ExecArgs, KernelArgs, KernelCommand, ListArgs};
 use super::{StopOnDrop, has_id, platforms, sources, unknown};
 
-/// Runs the command.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// Fails if no kernel can be built, or the cache cannot be read.
+/// Fails if the build fails, the cache of kernels cannot be read, or a program cannot be run.
 pub(super) async fn run(args: KernelArgs) -> anyhow::Result<()> {
     match args.command {
         KernelCommand::Build(args) => build(args).await,
@@ -49,7 +49,7 @@ async fn execute(args: ExecArgs) -> anyhow::Result<()> {
     });
     let status = work.await.context("the guest's host ended in a panic")?.map_err(|why| anyhow!(why))?;
     if status != 0 {
-        // The command has printed its own errors; pass its exit status on.
+        // The program has printed its own errors, so only its exit status is passed on.
         std::process::exit(status);
     }
     Ok(())
@@ -124,7 +124,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Description of a kernel's origin.
+/// Words the origin of a kernel: source package, compiler and build time.
 fn origin(info: Option<&BuildInfo>) -> String {
     match info {
         Some(info) => format!(
@@ -138,7 +138,7 @@ fn origin(info: Option<&BuildInfo>) -> String {
     }
 }
 
-/// Progress of a build: on a terminal the current step with its time, and a line per finished step.
+/// Display of a build's progress: the current step with its time on a terminal, and a line per finished step.
 struct Steps {
     bar: ProgressBar,
     is_hidden: bool,

@@ -1,4 +1,4 @@
-//! `dfcp lab`: runs plans on the simulator and other platforms, and judges their claims.
+//! Command `dfcp lab`: runs plans on the simulator and other platforms, and judges their claims.
 
 #[cfg(target_os = "linux")]
 mod agree;
@@ -9,6 +9,7 @@ pub mod guest;
 mod jobs;
 #[cfg(target_os = "linux")]
 pub mod kernel;
+mod paths;
 mod platforms;
 mod progress;
 mod report;
@@ -37,10 +38,10 @@ use dfcp_terminal::output;
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
 use self::platforms::Platforms;
 
-/// Hidden command by which the program starts a testbed run.
+/// Hidden command with which the program starts itself for a testbed run.
 pub const TESTBED_RUN: &str = "testbed-run";
 
-/// Makes the testbed run that standard input describes. The process must be single-threaded at this point.
+/// Executes the testbed run described on standard input. The process must be single-threaded.
 ///
 /// # Errors
 /// Fails if the outcome cannot be printed.
@@ -50,7 +51,7 @@ pub fn testbed_run() -> anyhow::Result<std::process::ExitCode> {
     Ok(std::process::ExitCode::SUCCESS)
 }
 
-/// Runs the command.
+/// Runs a subcommand.
 ///
 /// # Errors
 /// Fails if a plan is invalid, a file cannot be used, or a run is impossible.
@@ -70,6 +71,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         LabCommand::Collect(args) => jobs::collect(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Agree(args) => agree::run(args).await,
+        LabCommand::Paths(args) => paths::run(args).await,
         LabCommand::Trace(args) => trace::run(args).await,
         #[cfg(target_os = "linux")]
         LabCommand::Guest(args) => guest::run(&args),
@@ -91,13 +93,13 @@ fn has_id(source: &Source, id: &str) -> bool {
     source.plan.id.eq_ignore_ascii_case(id)
 }
 
-/// Message about an unknown plan `id`, with the known ones.
+/// Words the error for an unknown plan `id`, with a list of the known plans.
 fn unknown(sources: &[Source], id: &str) -> String {
     let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
     format!("there is no plan {}; choose from {}", printable(id), all.join(", "))
 }
 
-/// Plans with these ids, in their own order.
+/// Returns the plans with these ids, in the order of `sources`.
 fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
     if ids.iter().any(|id| id == "all") {
         return Ok(sources);
@@ -109,7 +111,7 @@ fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn choice(runs: &RunsArg) -> Choice {
-    // The quick form in simulated time is too fast for a real-time platform.
+    // On a real-time platform, `--quick` selects the small form: links of the quick form can be too fast.
     let form = match (runs.quick, runs.small || runs.quick && runs.platforms.is_in_real_time()) {
         (_, true) => Form::Small,
         (true, false) => Form::Quick,
@@ -118,7 +120,7 @@ fn choice(runs: &RunsArg) -> Choice {
     Choice { form, seeds: runs.seeds.map(std::num::NonZeroU32::get) }
 }
 
-/// Runs of the plans on `platforms`; impossible ones are reported.
+/// Expands plans into runs on all `platforms`, and prints which series a platform cannot run.
 fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow::Result<Vec<SideBySide>> {
     let platforms: Vec<&dyn Platform> = platforms.iter().map(|platform| &**platform).collect();
     let lay_out = |source: &Source| {
@@ -129,7 +131,7 @@ fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow:
     sources.iter().map(lay_out).collect()
 }
 
-/// Guard that stops the threads of an interrupted command.
+/// Guard that stops the worker threads when a command is interrupted.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -155,7 +157,7 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the runs without a record, one platform after the other.
+/// Executes the runs without a record, one platform after the other.
 async fn make(
     runs: Vec<Run>,
     platforms: Arc<Platforms>,
@@ -179,17 +181,17 @@ async fn make(
     work.await.context("the runs ended in a panic")?
 }
 
-/// Location of records.
+/// Place from which records are read.
 #[derive(Clone, Copy, Debug)]
 enum Kept<'path> {
-    /// Records of the current code.
+    /// Directory of results; only records made by the current code are used.
     Results(&'path Path),
-    /// Records of any code.
+    /// Directory of archives; records made by any version of the code are used.
     Archive(&'path Path),
 }
 
 impl Kept<'_> {
-    /// Records of a plan by run hash.
+    /// Reads the records of a plan, keyed by the hash of the run.
     fn of(self, plan: &str, runs: &[Run]) -> anyhow::Result<BTreeMap<String, Record>> {
         Ok(match self {
             Self::Results(directory) => read(directory, plan)?,
@@ -198,14 +200,14 @@ impl Kept<'_> {
     }
 }
 
-/// Plan with its measurements and judged claims.
+/// A plan with its measurements and judged claims.
 struct JudgedPlan<'plan> {
     plan: &'plan Plan,
     overviews: Vec<Overview>,
     claims: Vec<Judged>,
 }
 
-/// Judges by the records, and writes the CSV files of plans that have any.
+/// Judges the claims of all plans by their records, and writes a CSV file for each plan with records.
 fn judge_all<'plan>(
     plans: &'plan [SideBySide],
     kept: Kept<'_>,

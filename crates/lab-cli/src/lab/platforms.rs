@@ -1,4 +1,4 @@
-//! Platforms of runs.
+//! Selection of the platforms that execute runs.
 
 #[cfg(target_os = "linux")]
 use std::path::Path;
@@ -16,10 +16,10 @@ use dfcp_testbed::{Host, TestbedPlatform};
 
 use super::args::{self, PlatformsArg};
 
-/// Platforms in order of display.
+/// Platforms, in the order of display.
 pub(super) type Platforms = Vec<Box<dyn Platform>>;
 
-/// Requested platforms, once each.
+/// Returns the requested platforms without duplicates.
 ///
 /// # Errors
 /// Fails if a platform is unavailable.
@@ -42,7 +42,7 @@ pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
     Ok(Arc::new(all))
 }
 
-/// Requested platform.
+/// Returns one requested platform; `name` selects a kernel.
 ///
 /// # Errors
 /// Fails if the platform is unavailable.
@@ -59,27 +59,27 @@ pub(super) fn one(
     })
 }
 
-/// This machine as a platform.
+/// Returns this machine as a real-time platform.
 #[cfg(target_os = "linux")]
 fn testbed() -> anyhow::Result<TestbedPlatform> {
     let program = std::env::current_exe().context("cannot find this program, which makes the runs")?;
     Ok(TestbedPlatform::new(Host::here().map_err(anyhow::Error::msg)?, program, super::TESTBED_RUN))
 }
 
-/// Requested kernels, or the newest built one.
+/// Returns the requested kernels, or the newest one that was built.
 #[cfg(target_os = "linux")]
 fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
     if names.is_empty() { Ok(vec![kernel(None)?]) } else { names.iter().map(|name| kernel(Some(name))).collect() }
 }
 
-/// Kernel with this release or path, or the newest built one.
+/// Returns the kernel with this release or path, or the newest one that was built.
 ///
 /// # Errors
 /// Fails if there is no such kernel.
 #[cfg(target_os = "linux")]
 pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
     let program = std::env::current_exe().context("cannot find this program, which guests run")?;
-    // A release contains no slash; a path may.
+    // A path contains a slash, and a release never does.
     let kernel = match name.filter(|name| name.contains('/')) {
         Some(path) => Kernel::at(Path::new(path))?,
         None => Cache::of_user()?.find(name)?,

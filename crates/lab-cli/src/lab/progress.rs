@@ -4,10 +4,10 @@ use dfcp_lab::Progress;
 use dfcp_terminal::output;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Steps of the bar per unit of cost.
+/// Steps of the bar per unit of cost (simulated seconds × Gbit/s).
 const STEPS: f64 = 100.0;
 
-/// Bar on a terminal; hidden otherwise.
+/// Progress bar, visible on a terminal only.
 pub(super) struct Bar {
     bar: ProgressBar,
 }

@@ -1,4 +1,4 @@
-//! `dfcp lab report`: page with all figures, from the records alone.
+//! Command `dfcp lab report`: writes the HTML page of all figures from existing records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use dfcp_lab::{Form, Origin, Record, SideBySide, agreement, experiments, figures
 
 use super::{JudgedPlan, Kept, table};
 
-/// Writes the page beside the records and prints its path.
+/// Writes the page into `results` and returns its path.
 ///
 /// # Errors
 /// Fails if records cannot be read, or the page cannot be written.
@@ -22,7 +22,7 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
     if let Kept::Archive(directory) = kept {
         report.tables.extend(agreement::table(&agreement::read(directory)?));
     }
-    // Records stay valid while the code that made them does, so they may come from several commits.
+    // Records stay valid until the code that made them changes, so they may come from several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
     for SideBySide { source, runs, refusals } in plans {
         let all = kept.of(&source.plan.id, runs)?;
@@ -55,7 +55,7 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
     Ok(path)
 }
 
-/// Writes the tables of all cells and the descriptions of all plans beside the page.
+/// Writes tables of all measurements and descriptions of all plans beside the page.
 ///
 /// # Errors
 /// Fails if the tables cannot be written.
@@ -70,13 +70,13 @@ pub(super) fn write_tables(plans: &[SideBySide], judged: &[JudgedPlan<'_>], resu
     Ok(())
 }
 
-/// Today's date, as 2026-11-21 (UTC).
+/// Returns today's date in UTC, formatted as 2026-11-21.
 fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     day((seconds / 86_400) as i64)
 }
 
-/// Date `days` after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Formats the date `days` after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
 fn day(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);

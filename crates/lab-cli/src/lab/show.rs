@@ -26,7 +26,7 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
     }
 }
 
-/// Prints metrics with `word` in their name or description, or all.
+/// Prints the metrics with `word` in their name or description; all metrics without `word`.
 pub(super) fn metrics(word: Option<&str>, is_json: bool) -> anyhow::Result<()> {
     let lower = word.unwrap_or_default().to_lowercase();
     let found = METRICS.iter().filter(|(name, text)| name.contains(&lower) || text.to_lowercase().contains(&lower));
@@ -44,10 +44,10 @@ pub(super) fn metrics(word: Option<&str>, is_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Number of claims per verdict, by platform and by source.
+/// Number of claims for each verdict, by platform and kind of source.
 type Counts = BTreeMap<(String, Tag), [usize; 4]>;
 
-/// Prints each plan's table, if requested, and the verdicts of its claims.
+/// Prints the verdicts of all claims; with `with_tables`, also each plan's table.
 pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool) {
     let mut counts = Counts::new();
     for JudgedPlan { plan, overviews, claims } in plans {
@@ -73,7 +73,7 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
     }
 }
 
-/// Counts of claims per verdict: in total, by source, and by platform if there are several.
+/// Words the numbers of claims by verdict: in total, by kind of source, and by platform if there are several.
 fn counted(counts: &Counts) -> String {
     let is_one = counts.keys().map(|(platform, _)| platform).collect::<BTreeSet<_>>().len() < 2;
     let line = |what: &str, [reproduced, differ, not_reproducible, not_run]: [usize; 4]| {
@@ -95,7 +95,7 @@ fn counted(counts: &Counts) -> String {
     [vec![line("claims", all)], parts].concat().join("\n  ")
 }
 
-/// Phrase about verdicts that would change; empty if there are none.
+/// Words the number of verdicts that would change; empty for 0.
 fn changes(verdicts: usize) -> String {
     match verdicts {
         0 => String::new(),

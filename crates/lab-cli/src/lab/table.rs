@@ -7,19 +7,20 @@ use dfcp_lab::plan::Plan;
 use dfcp_lab::{FEW_LOSSES, Overview, Row, Summary, digits};
 use serde_json::{Map, Value, json};
 
-/// Maximum line width, for most terminals and mails. Wider tables continue in a further block of columns.
+/// Maximum line width, characters, which suits most terminals and mails. A wider table continues in another block of
+/// columns.
 const WIDTH: usize = 100;
 
-/// Maximum length of a label without spaces, which is cut there.
+/// Maximum length of a word in a label; longer words are cut.
 const LABEL_MAX: usize = 30;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
 
-/// Sign for a missing value.
+/// Text in place of a missing value.
 const NOTHING: &str = "–";
 
-/// Text of a plan: title, question, and a table per metric.
+/// Returns the lines about a plan: title, question, and a table per metric.
 pub(super) fn text(plan: &Plan, overviews: &[Overview]) -> Vec<String> {
     let mut lines = wrapped(&format!("{}: {}", printable(&plan.id), printable(&plan.title)), WIDTH);
     lines.extend(wrapped(&printable(&plan.question), WIDTH));
@@ -35,7 +36,7 @@ pub(super) fn text(plan: &Plan, overviews: &[Overview]) -> Vec<String> {
     lines
 }
 
-/// JSON of the tables, one object each.
+/// Returns all values of a plan's tables, each as a JSON object.
 pub(super) fn values(plan: &Plan, overviews: &[Overview]) -> Vec<Value> {
     let mut all = Vec::new();
     for overview in overviews {
@@ -83,7 +84,7 @@ fn table(overview: &Overview) -> Vec<String> {
     lines
 }
 
-/// Heading of a table: metric, unit, and kind of numbers.
+/// Returns the heading of a table: metric, unit, number of runs and kind of spread.
 fn heading(overview: &Overview) -> String {
     let unit = if overview.unit.is_empty() { String::new() } else { format!(", {}", overview.unit) };
     let counts: BTreeSet<usize> = overview.summaries().map(|(_, _, summary)| summary.runs).collect();
@@ -96,17 +97,17 @@ fn heading(overview: &Overview) -> String {
     format!("{}{unit} ({runs})", overview.label)
 }
 
-/// Column to be printed.
+/// A column of a text table.
 #[derive(Clone, Debug)]
 struct Column {
-    /// Lines of the heading.
+    /// Lines of the column's heading.
     head: Vec<String>,
     cells: Vec<String>,
     width: usize,
 }
 
 impl Column {
-    /// Creates a column with its heading broken at spaces, and all cells right-aligned.
+    /// Creates a column with right-aligned cells. The heading is broken at spaces.
     fn new(label: &str, cells: Vec<String>) -> Self {
         let label = printable(label);
         let longest = label.split(' ').map(length).max().unwrap_or(0).min(LABEL_MAX);
@@ -115,7 +116,7 @@ impl Column {
     }
 }
 
-/// Columns that identify a row: one per parameter, and the flow.
+/// Returns the columns that identify a row: one per swept parameter, and the flow.
 fn places(overview: &Overview) -> Vec<Column> {
     let level =
         |row: &Row, at: usize| row.levels.get(at).map_or_else(String::new, |level| printable(&level.to_string()));
@@ -131,7 +132,7 @@ fn places(overview: &Overview) -> Vec<Column> {
     columns
 }
 
-/// Column of a series: aligned means, spreads, and marks of few losses.
+/// Returns the column of a series: means, spreads and warning marks, aligned.
 fn column(overview: &Overview, index: usize, series: &str) -> Column {
     let summaries = || overview.rows.iter().map(|row| row.cells.get(index).copied().flatten());
     let parts: Vec<[String; 3]> =
@@ -146,7 +147,7 @@ fn nothing() -> [String; 3] {
     [NOTHING.to_owned(), String::new(), String::new()]
 }
 
-/// Mean, spread with the same decimals, and the mark.
+/// Returns mean, spread with as many decimals, and the mark of few losses.
 fn cell(summary: &Summary) -> [String; 3] {
     let mean = digits(summary.mean);
     let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -182,7 +183,7 @@ fn left(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(length(text))))
 }
 
-/// `text` in lines of at most `width` letters, broken at spaces; longer words are cut.
+/// Wraps `text` into lines of at most `width` characters, broken at spaces. Longer words are cut.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

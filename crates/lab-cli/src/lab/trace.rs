@@ -1,31 +1,27 @@
-//! `dfcp lab trace`: one run in detail.
+//! Command `dfcp lab trace`: shows one run in detail.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
 use dfcp_framing::printable;
+use dfcp_lab::random_paths::PathId;
 use dfcp_lab::trace::{CAPTURE_BYTES_MAX, Settings, Traced, Wanted, choose};
-use dfcp_lab::{Choice, Form, expand};
+use dfcp_lab::{Choice, Form, Run, expand};
 use dfcp_terminal::output;
 use serde_json::json;
 
 use super::args::TraceArgs;
 use super::{StopOnDrop, has_id, platforms, sources, unknown};
 
-/// Maximum number of flows shown; the file has all.
+/// Maximum number of flows printed; the table in the file has all flows.
 const FLOWS_SHOWN_MAX: usize = 100;
 
 pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
-    let all = sources(&args.which)?;
-    let source = all.iter().find(|source| has_id(source, &args.id));
-    let source = source.ok_or_else(|| anyhow!(unknown(&all, &args.id)))?;
-    let form = match (args.quick, args.small) {
-        (true, _) => Form::Quick,
-        (_, true) => Form::Small,
-        _ => Form::Full,
+    let runs = match PathId::parse(&args.id) {
+        Some(id) => id.runs()?,
+        None => runs_of_plan(&args)?,
     };
-    let runs = expand(source, Choice { form, seeds: Some(1) })?;
     let wanted = Wanted { series: args.series, at: args.at };
     let run = choose(&runs, &wanted)?.repeated(args.seed_number.get());
     let platform = platforms::one(args.platform, args.kernel.as_deref())?;
@@ -44,6 +40,19 @@ pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
         show(&traced);
     }
     Ok(())
+}
+
+/// The first run of every point and series of a plan.
+fn runs_of_plan(args: &TraceArgs) -> anyhow::Result<Vec<Run>> {
+    let all = sources(&args.which)?;
+    let source = all.iter().find(|source| has_id(source, &args.id));
+    let source = source.ok_or_else(|| anyhow!(unknown(&all, &args.id)))?;
+    let form = match (args.quick, args.small) {
+        (true, _) => Form::Quick,
+        (_, true) => Form::Small,
+        _ => Form::Full,
+    };
+    Ok(expand(source, Choice { form, seeds: Some(1) })?)
 }
 
 fn show(traced: &Traced) {

@@ -1,5 +1,5 @@
-//! Writes `crates/lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace >
-//! crates/lab/plans/mobile.trace`. The only argument is another seed.
+//! Generator of the synthetic mobile trace `crates/lab/plans/mobile.trace`: `cargo run -p dfcp-lab --example
+//! mobile_trace > crates/lab/plans/mobile.trace`. An optional argument sets another seed.
 #![expect(clippy::print_stdout, reason = "a program that prints a trace")]
 
 mod model;

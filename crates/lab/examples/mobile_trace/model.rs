@@ -1,32 +1,34 @@
-//! A synthetic recording of a mobile link, in the format of mahimahi.
+//! Synthetic trace of a mobile link, in the format of mahimahi.
 //!
-//! The rate is a mean times one plus the sum of two processes, as a user in a cell sees them: a slow one (distance, shadowing, other users
-//! of the cell) and a fast one (fading). Each is a first-order autoregression with a correlation time, driven by nearly Gaussian noise (the
-//! sum of twelve uniform numbers). A scheduler serves the user in some of the 1 ms intervals only, and then sends all that the link has
-//! saved up; each packet of 1500 bytes is subtracted. There are no outages and no handovers.
+//! The rate is a mean times one plus two random processes: a slow one (distance, shadowing, other users of the cell)
+//! and a fast one (fading). Each process is a first-order autoregression with a given correlation time. Its noise is
+//! nearly Gaussian: the sum of twelve uniform numbers. A scheduler serves the user only in some of the 1 ms intervals,
+//! and then sends all packets of 1500 bytes for which the link has accumulated capacity. There are no outages and no
+//! handovers.
 //!
-//! The model uses only additions, multiplications, square roots and comparisons, which give the same result on every machine.
+//! The model uses only additions, multiplications, square roots and comparisons, which give the same result on every
+//! machine.
 
 use std::fmt::Write as _;
 
-/// Model of a mobile trace.
+/// Parameters of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
     /// Length of the trace before it repeats, s.
     pub(crate) seconds: u32,
     /// Mean rate, Mbit/s.
     pub(crate) mean_mbps: f64,
-    /// Least and greatest rate, Mbit/s.
+    /// Bounds of the rate (least, greatest), Mbit/s.
     pub(crate) within_mbps: (f64, f64),
-    /// The slow process: its standard deviation as a share of the mean, and its correlation time, ms.
+    /// Slow process: standard deviation as a share of the mean, and correlation time, ms.
     pub(crate) slow: (f64, f64),
-    /// The fast process: its standard deviation as a share of the mean, and its correlation time, ms.
+    /// Fast process: standard deviation as a share of the mean, and correlation time, ms.
     pub(crate) fast: (f64, f64),
-    /// Mean number of 1 ms intervals per interval in which the user is served.
+    /// Mean distance between served intervals, in intervals of 1 ms.
     pub(crate) served_one_in: u32,
 }
 
-/// Model of the shipped trace: 1 to 4 Mbit/s, the rates of the network that the dissertation measured.
+/// Parameters of the shipped trace. Its rates, 1 to 4 Mbit/s, are those of the network measured in the dissertation.
 pub(crate) const SHIPPED: Model = Model {
     seconds: 60,
     mean_mbps: 2.5,
@@ -39,7 +41,7 @@ pub(crate) const SHIPPED: Model = Model {
 /// Seed of the shipped trace.
 pub(crate) const SHIPPED_SEED: u64 = 1;
 
-/// SplitMix64.
+/// SplitMix64 generator: each seed gives the same sequence on every machine.
 struct Draw(u64);
 
 impl Draw {
@@ -52,20 +54,20 @@ impl Draw {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Draws a number of mean 0 and standard deviation 1.
+    /// Draws a nearly Gaussian number with mean 0 and standard deviation 1.
     fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-/// Advances an autoregression of this standard deviation and correlation time by 1 ms.
+/// Advances an autoregression by 1 ms, given its (standard deviation, correlation time in ms).
 fn step(state: f64, (deviation, time_ms): (f64, f64), random: &mut Draw) -> f64 {
     let keeps = 1.0 - 1.0 / time_ms;
-    // This amount of noise keeps the variance constant.
+    // The factor of the noise keeps the variance constant.
     keeps * state + deviation * (1.0 - keeps * keeps).sqrt() * random.noise()
 }
 
-/// Makes the trace: each line is the millisecond at which a packet of 1500 bytes may be sent.
+/// Generates the trace. Each line is a time in ms at which a packet of 1500 bytes may be sent.
 pub(crate) fn trace(model: &Model, seed: u64) -> String {
     const PACKET_BITS: f64 = 1500.0 * 8.0;
     let mut random = Draw(seed);
@@ -76,7 +78,7 @@ pub(crate) fn trace(model: &Model, seed: u64) -> String {
         fast = step(fast, model.fast, &mut random);
         let mbps = (model.mean_mbps * (1.0 + slow + fast)).clamp(model.within_mbps.0, model.within_mbps.1);
         saved_bits += mbps * 1e3;
-        // The last line states the time at which the trace repeats.
+        // The last line sets the period after which the trace repeats.
         let is_last = ms == model.seconds * 1_000;
         if is_last || random.unit() * f64::from(model.served_one_in) < 1.0 {
             while saved_bits >= PACKET_BITS {

@@ -1,5 +1,5 @@
-//! Writes the pages of `docs/` on plans and their results, from the plans and from `lab/recorded`: `cargo run --release -p dfcp-lab
-//! --example pages`. With `--check` it writes nothing, and an outdated page is an error.
+//! Generator of the pages of `docs/` on plans and results, from the plans and `lab/recorded`: `cargo run --release -p
+//! dfcp-lab --example pages`. With `--check` it writes no files, and fails if a page is outdated.
 
 mod pages;
 mod records;

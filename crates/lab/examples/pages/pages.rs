@@ -1,4 +1,4 @@
-//! Pages of `docs/` that are generated, whole or in part, from plans and compared points.
+//! Pages of `docs/` generated from plans and compared points, as a whole or in part.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -9,22 +9,22 @@ use dfcp_lab::agreement::{Count, Outcome, read};
 use dfcp_lab::plan::{Source, Tag};
 use dfcp_lab::{legend, markdown};
 
-/// Most important plans of the documents.
+/// Most important plans that repeat the source documents.
 const PLANS: [&str; 10] = ["S1", "S3", "S4", "S6", "S13", "F2a", "F5a", "D3", "D10", "B1"];
 
-/// A page: its path from the root of the repository, and its text.
+/// A page: path from the root of the repository, and text.
 pub(crate) type Page = (&'static str, String);
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Pages that need no run: generated from the plans and from the points compared by `dfcp lab agree`.
+/// Returns the pages that need no run: generated from the plans, and from the points compared by `dfcp lab agree`.
 pub(crate) fn of_plans(root: &Path, sources: &[Source]) -> Result<Vec<Page>> {
     let agreement = "docs/measurements/agreement.md";
     let filled = fill(&fs::read_to_string(root.join(agreement))?, "points", &agreement_counts(root)?)?;
     Ok(vec![("docs/experiments.md", experiments(sources)), (agreement, filled)])
 }
 
-/// Replaces the text between the marks of `name` in `page` with `block`.
+/// Replaces the text in `page` between the begin and end marks of `name` with `block`.
 pub(crate) fn fill(page: &str, name: &str, block: &str) -> Result<String> {
     let (begin, end) = (
         format!("<!-- {name}: by `cargo run --release -p dfcp-lab --example pages` -->\n"),
@@ -40,7 +40,7 @@ pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Numbers of claims by kind: numbers, statements, derivations.
+/// Counts claims by kind of source: numbers, statements, derivations.
 fn kinds<'a>(tags: impl Iterator<Item = &'a Tag>) -> [usize; 3] {
     tags.fold([0; 3], |mut counts, tag| {
         counts[match tag {
@@ -52,7 +52,7 @@ fn kinds<'a>(tags: impl Iterator<Item = &'a Tag>) -> [usize; 3] {
     })
 }
 
-/// The whole page `docs/experiments.md`.
+/// Returns the whole page `docs/experiments.md`.
 fn experiments(sources: &[Source]) -> String {
     let tags = |source: &'_ Source| source.plan.claims.iter().map(|claim| claim.get_ref().tag).collect::<Vec<_>>();
     let of = |group: &str| sources.iter().filter(|source| source.plan.id.starts_with(group)).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ fn experiments(sources: &[Source]) -> String {
     page
 }
 
-/// Counts of compared points: all of them, and per plan where some differ.
+/// Returns the numbers of compared points: in total, and for each plan with a differing point.
 fn agreement_counts(root: &Path) -> Result<String> {
     let points = read(&root.join("lab/recorded"))?;
     let [without, with] = [false, true].map(|has_loss| Count::of_compared(&points, has_loss));

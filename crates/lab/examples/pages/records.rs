@@ -1,4 +1,4 @@
-//! Parts of pages of `docs/` that are generated from the recorded runs.
+//! Parts of pages of `docs/` generated from recorded runs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,14 +10,14 @@ use dfcp_lab::{Choice, Judged, Table, Verdict, expand, judge};
 
 use super::pages::{Page, Result, cell, fill};
 
-/// Most important claims of the documents.
+/// Most important claims of the source documents.
 const CLAIMS: [&str; 10] = ["S1.3", "S1.4", "S3.5", "S4.1", "S6.3", "S13.1", "F2a.3", "F5a.1", "D3.7", "D10.5"];
 
-/// Most important claims of the automatic rate.
+/// Most important claims about the automatic rate.
 const RATE_CLAIMS: [&str; 10] =
     ["A1.1", "A1.5", "A3.3", "A10.2", "A12.1", "A12.4", "A14.1", "A14.3", "A15a.1", "A17.2"];
 
-/// Pages of the recorded runs, with the verdict on every claim.
+/// Returns the pages that show recorded runs, with the verdict on every claim.
 pub(crate) fn of_records(root: &Path, sources: &[Source]) -> Result<Vec<Page>> {
     let mut plans = Vec::new();
     let mut runs = 0;
@@ -36,7 +36,7 @@ pub(crate) fn of_records(root: &Path, sources: &[Source]) -> Result<Vec<Page>> {
     Ok(vec![(lab, lab_page), (rate, rate_page)])
 }
 
-/// Claims by kind and verdict.
+/// Returns a table of claims by kind and verdict.
 fn counts(plans: usize, runs: usize, claims: &[&Judged]) -> String {
     let mut out = format!(
         "{plans} plans, {runs} runs.\n\n| claims | reproduced | differ | not reproducible, cause known | not run |\n|---|---|---|---|---|\n"
@@ -67,7 +67,7 @@ fn counts(plans: usize, runs: usize, claims: &[&Judged]) -> String {
     out
 }
 
-/// A table row for each claim with one of these ids.
+/// Returns a table with a row for each claim in `ids`.
 fn rows(claims: &[&Judged], ids: &[&str]) -> Result<String> {
     let mut out = String::from("| claim | | measured | verdict |\n|---|---|---|---|\n");
     for id in ids {
@@ -78,7 +78,7 @@ fn rows(claims: &[&Judged], ids: &[&str]) -> Result<String> {
     Ok(out)
 }
 
-/// Plans of the automatic rate, with the verdicts on their claims.
+/// Returns a table of the plans about the automatic rate, with the verdicts on their claims.
 fn rate_plans(plans: &[(&Source, Vec<Judged>)]) -> String {
     let mut out = String::from("| plan | | claims reproduced | claims that differ |\n|---|---|---|---|\n");
     for (source, claims) in plans.iter().filter(|(source, _)| source.plan.id.starts_with('A')) {

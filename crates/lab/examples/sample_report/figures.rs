@@ -1,4 +1,4 @@
-//! Made-up figures like those of the documents: every kind of plot and every verdict.
+//! Invented figures that resemble the published ones, with every kind of plot and every verdict.
 
 use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Role, Series, Tag, Verdict};
 
@@ -17,7 +17,7 @@ pub(crate) fn all() -> Vec<Figure> {
     ]
 }
 
-/// Points at `xs` with values `ys` and a relative interval of ± `spread`.
+/// Returns points at `xs` with values `ys`, and an interval of ± `spread` relative to each value.
 fn around(xs: &[f64], ys: &[f64], spread: f64) -> Vec<Point> {
     xs.iter().zip(ys).map(|(&x, &y)| Point::within(x, y, y * (1.0 - spread), y * (1.0 + spread))).collect()
 }
@@ -215,7 +215,7 @@ fn buffer() -> Figure {
     }
 }
 
-/// Queue lengths over time: long curves.
+/// Queue lengths over time, as an example of long curves.
 fn occupancy() -> Figure {
     let sawtooth = |low: f64, high: f64, period_s: f64| -> Vec<Point> {
         let at = |index: u32| {
@@ -374,7 +374,7 @@ fn completion() -> Figure {
     }
 }
 
-/// A figure whose runs are missing.
+/// A figure without runs.
 fn missing() -> Figure {
     Figure {
         id: "S13".to_owned(),

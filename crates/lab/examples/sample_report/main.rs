@@ -1,4 +1,5 @@
-//! Writes a report of made-up data, to look at the page without a run: `cargo run -p dfcp-lab --example sample_report -- sample.html`.
+//! Writer of a report with invented data, to inspect the page without runs: `cargo run -p dfcp-lab --example
+//! sample_report -- sample.html`.
 
 mod figures;
 

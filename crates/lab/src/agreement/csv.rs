@@ -1,4 +1,4 @@
-//! Compared points as CSV: written by `dfcp lab agree`, with a copy beside the archived records.
+//! CSV file of compared points: written by `dfcp lab agree`, and kept beside the archived records.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use crate::claims::digits;
 use crate::plan::name;
 use crate::report::Table;
 
-/// Name of the file, beside the records.
+/// Name of the file, in the directory of the records.
 pub const FILE: &str = "agreement.csv";
 
 const HEAD: &str = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,sim_runs,reference_mbps,\
                     reference_standard_error_mbps,reference_runs,reference_late_runs,ratio,outcome";
 
-/// A point of the file.
+/// A compared point, as read from the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// Id of the plan.
@@ -26,17 +26,17 @@ pub struct Compared {
     pub point: String,
     /// True if packets can be lost at random at this point.
     pub has_loss: bool,
-    /// Estimate of the simulator.
+    /// Estimate on the simulator.
     pub ours: Estimate,
-    /// Estimate of the other platform.
+    /// Estimate on the other platform, the reference.
     pub reference: Estimate,
-    /// Simulator's mean divided by the other platform's.
+    /// Simulator's mean divided by the reference's mean.
     pub ratio: f64,
     /// Outcome of the comparison.
     pub outcome: Outcome,
 }
 
-/// Reason for which the file cannot be used.
+/// Error of reading the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.
@@ -57,7 +57,7 @@ pub enum ReadError {
     },
 }
 
-/// Writes `pairs` as CSV: a header line, and a line per point.
+/// Formats `pairs` as CSV: a header line, then one line per point.
 #[must_use]
 pub fn csv(pairs: &[Pair]) -> String {
     let mut text = format!("{HEAD}\r\n");
@@ -85,10 +85,10 @@ pub fn csv(pairs: &[Pair]) -> String {
     text
 }
 
-/// Reads the points of the file in `directory`, in file order; empty if there is no file.
+/// Reads the points of the file in `directory`, in file order. Empty if there is no file.
 ///
 /// # Errors
-/// Fails if the file cannot be read, or is not of the form that [`csv`] writes.
+/// Fails if the file cannot be read, or a line differs from the format of [`csv`].
 pub fn read(directory: &Path) -> Result<Vec<Compared>, ReadError> {
     let path = directory.join(FILE);
     let shown = || path.display().to_string();
@@ -144,7 +144,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// All points as a table of a report; `None` if there are none.
+/// Returns all points as a table for the report; `None` if there are none.
 #[must_use]
 pub fn table(points: &[Compared]) -> Option<Table> {
     let told = |estimate: &Estimate| {

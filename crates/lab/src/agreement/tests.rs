@@ -8,7 +8,7 @@ fn kernel() -> Engine {
     Engine { platform: "kernel-6.12".to_owned(), hash: "k".to_owned() }
 }
 
-/// Runs of a plan with a point without loss and a point with loss, on both platforms.
+/// Expands a plan with two points, without and with loss, on both platforms.
 fn runs() -> Vec<Run> {
     let text = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nseeds = 1\n[topology]\n[[series]]\n\
                 label = \"A\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1]\n[metrics]\n\
@@ -17,7 +17,7 @@ fn runs() -> Vec<Run> {
     ours.iter().flat_map(|run| [run.clone(), run.on(&kernel())]).collect()
 }
 
-/// Results of the runs, in order: the goodputs of each repetition, Mbit/s.
+/// Builds a table from goodputs of each repetition, Mbit/s, in the order of `runs`.
 fn table(runs: &[Run], mbps: &[&[f64]]) -> Table {
     let measured = |mbps: &f64| Measured {
         flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
@@ -54,7 +54,7 @@ fn a_plan_can_ask_for_more() {
     let pairs = pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel());
     let found: Vec<_> = pairs.iter().map(|pair| (pair.tolerance, pair.outcome)).collect();
     assert_eq!(found, [(TOLERANCE, Outcome::Agrees), (0.1, Outcome::Differs)]);
-    // The spread fits a tolerance of 20 %; a tolerance of 10 % needs more runs.
+    // The scatter of these runs suffices for a tolerance of 20 %, but not of 10 %.
     let table = table(&runs, &[&[], &[], &[94.0, 106.0], &[]]);
     let at_loss = runs.iter().find(|run| run.point[0].1 == Level::Number(0.1)).unwrap();
     let looser = Run { tolerance_with_loss: None, ..at_loss.clone() };
@@ -66,7 +66,7 @@ fn a_plan_can_ask_for_more() {
 
 #[test]
 fn what_varies_too_much_does_not_count_on_either_side() {
-    // Standard errors: 2 % where 1.25 % is allowed, and 4 % where 5 % is.
+    // Allowed standard errors are 1.25 % without loss and 5 % with loss. These runs have 2 % and 4 %.
     let found = outcomes([&[98.0, 102.0], &[100.0, 100.0], &[96.0, 104.0], &[100.0, 100.0]]);
     assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::Agrees)]);
     let found = outcomes([&[100.0, 100.0], &[100.0], &[100.0, 100.0], &[60.0, 140.0]]);
@@ -102,13 +102,13 @@ fn runs_are_added_until_the_mean_is_sure() {
     assert_eq!(needed(&[]), 3);
     assert_eq!(needed(&[100.0, 100.0]), 3);
     assert_eq!(needed(&[100.0; 5]), 5);
-    // A standard error of 2.5 % is twice the allowed one: four times as many runs are needed.
+    // The standard error of 2.5 % is twice the allowed one, so four times as many runs are needed.
     assert_eq!(needed(&[97.5, 102.5]), 8);
     assert_eq!(needed(&[10.0, 190.0]), RUNS_MAX);
     let at_most = |most| runs_needed(&runs[0], &table(&runs, &[&[10.0, 190.0]]), &both, most);
     assert_eq!((at_most(1), at_most(5), at_most(99)), (1, 5, RUNS_MAX));
     assert_eq!(runs_needed(&runs[0], &table(&runs, &[]), &both, 2), 2);
-    // The runs are close to each other by chance; the other platform's runs show their real spread.
+    // The second platform's runs are close by chance; the first platform's runs show the real scatter.
     let needed =
         |run: &Run| runs_needed(run, &table(&runs, &[&[80.0, 100.0, 120.0], &[99.0, 100.0, 101.0]]), &both, RUNS_MAX);
     assert_eq!((needed(&runs[0]), needed(&runs[1])), (RUNS_MAX, RUNS_MAX));
@@ -123,7 +123,7 @@ fn unsure_points_are_not_a_part_of_the_share() {
     assert!(!Count { agree: 18, ..count }.is_reached(false) && Count { agree: 18, ..count }.is_reached(true));
 }
 
-/// Verdict and sentence of the agreement claim for such points.
+/// Returns verdict and sentence of the agreement claim for these goodputs, Mbit/s.
 fn claim(mbps: [&[f64]; 4]) -> (Verdict, String) {
     let runs = runs();
     let judged = judge("t", &kernel(), None, &pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel()));
@@ -142,7 +142,7 @@ fn agreement_is_a_claim_which_can_fail() {
         (verdict, &*measured),
         (Verdict::Reproduced, "at 1 of 1 points; 1.00 to 1.00 times as much; 1 are not sure")
     );
-    // Points with too few runs, or none, do not count as reproduced.
+    // Imprecise or missing points must not count as reproduced.
     for unsure in [[&[100.0][..], &[100.0], &[100.0], &[100.0]], [&[], &[], &[], &[]]] {
         let (verdict, measured) = claim(unsure);
         assert!(verdict == Verdict::NotRun && measured.contains("dfcp lab agree t"), "{measured}");

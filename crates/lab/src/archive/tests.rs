@@ -19,7 +19,7 @@ fn records(runs: &[Run]) -> BTreeMap<String, Record> {
 fn records_of_older_code_are_found_by_their_settings() {
     let directory = tempfile::tempdir().unwrap();
     let runs = small();
-    // The code has changed since: the records differ from these runs in the hash only.
+    // A change of the code changes the hashes, and nothing else.
     let mut older = runs.clone();
     older.iter_mut().for_each(|run| run.hash = run.hash.chars().rev().collect());
     let mut kept = records(&older);

@@ -2,7 +2,7 @@ use super::*;
 use crate::metrics::{FlowMeasured, Measured};
 use crate::reading::parse;
 
-/// Table of made-up goodputs of two flows, Mbit/s: series A and B at loss 0, 0.1 and 0.2.
+/// Table of invented goodputs of two flows, Mbit/s, for series A and B at loss 0, 0.1 and 0.2.
 fn table() -> Table {
     let cells = [(0.0, [10.0, 10.0], [10.0, 12.0]), (0.1, [8.0, 8.4], [4.0, 4.0]), (0.2, [8.0, 8.0], [0.0, 0.0])];
     let cell = |series: &str, loss: f64, goodputs: [f64; 2]| Cell {
@@ -137,7 +137,7 @@ fn claims_about_differences_and_shapes_are_judged_by_their_numbers() {
 fn what_says_nothing_proves_nothing() {
     use Verdict::Differs;
     for (claim, expected, measured) in [
-        // At 0.2 both flows of B deliver nothing: equal zeros are no fairness.
+        // At loss 0.2 both flows of B deliver nothing. Equal zeros do not count as fair.
         (
             "kind = \"equal\"\nseries = \"B\"\ntolerance = 0.05",
             Differs,
@@ -168,7 +168,7 @@ fn what_says_nothing_proves_nothing() {
     }
     let flat = "kind = \"flat\"\nseries = \"B\"\ntolerance = 0.5";
     assert_eq!(verdict_on(&silent, flat), (Differs, "0 to 0, a spread of without bound %".to_owned()));
-    // A single point is always flat.
+    // One point cannot show a slope or a spread, so the claim counts as not run.
     for alone in ["kind = \"flat\"\ntolerance = 0.5", "kind = \"monotone\"", "kind = \"growth\"\nwithin = [2, 3]"] {
         assert_eq!(verdict(&format!("{alone}\nseries = \"A\"\nat = {{ loss = 0 }}")).0, Verdict::NotRun, "{alone}");
     }
@@ -181,7 +181,7 @@ fn a_known_reason_and_missing_points_are_told() {
         verdict(&format!("{claim} = {{ why = \"of this\", within = {within} }}"))
     };
     assert_eq!(because("[9, 11]").0, Verdict::NotReproducible("of this".to_owned()));
-    // The reason gives another range, and so does not explain this number.
+    // The known reason covers 3 to 9, and the measured 10.0 lies outside.
     let (differs, measured) = because("[3, 9]");
     assert_eq!((differs, measured.as_str()), (Verdict::Differs, "10.0 at loss 0; the known reason explains 3 to 9"));
     let missing = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0.3 }\nwithin = [1, 2]";
@@ -197,7 +197,7 @@ fn numbers_have_three_digits() {
     }
 }
 
-/// One run in three is an outlier: the mean fails where the median does not.
+/// With one outlier in three runs, a claim fails on the mean and holds on the median.
 #[test]
 fn claims_are_held_against_the_median_where_the_plan_says_so() {
     let text = |judge_by: &str| {
@@ -234,13 +234,13 @@ fn a_share_of_messages_may_miss_its_bound_by_chance_and_the_less_the_more_there_
         let judged = judge_once(&parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0);
         (judged.verdict, judged.measured)
     };
-    // 1 % of ten thousand messages is a hundred, with a standard error of ten.
+    // Of 10 000 messages 1 % may be late: 100, with a standard error of 10.
     assert_eq!(verdict(5_000, 0.9881), (Verdict::Reproduced, "1.19 % not in time at loss 0".to_owned()));
     assert_eq!(verdict(5_000, 0.9879).0, Verdict::Differs);
     assert_eq!(verdict(50_000, 0.9881).0, Verdict::Differs);
 }
 
-/// Verdict on a claim about series A and B with two runs each, given the goodputs of their two flows.
+/// Returns the verdict on `claim`. `a` and `b` hold the goodputs of two flows in each of two runs of series A and B.
 fn of_runs(claim: &str, a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> Verdict {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
@@ -279,7 +279,8 @@ fn who_is_ahead_by_chance_is_not_above() {
     assert_eq!(of([0.0, 0.0], [0.0, 0.0]), Verdict::Differs);
 }
 
-/// Verdict on a claim about the goodput of A's only flow at loss 0, 0.1, 0.2 and 0.3, in two runs each.
+/// Returns the verdict on `claim`. `runs` holds the goodput of A's only flow at loss 0, 0.1, 0.2 and 0.3, for two runs
+/// each.
 fn over_loss(claim: &str, runs: [[f64; 2]; 4]) -> Verdict {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
@@ -305,16 +306,16 @@ fn over_loss(claim: &str, runs: [[f64; 2]; 4]) -> Verdict {
 fn neither_a_line_nor_a_constant_nor_chance_nor_nothing_is_a_curve() {
     use Verdict::{Differs, Reproduced};
     let of = |means: [f64; 4]| over_loss("kind = \"curved\"", means.map(|mbps| [mbps; 2]));
-    // 1/(1+x) at three times the slope, and the straight line between its ends.
+    // First a hyperbola 1/(1 + 3x), then the straight line between its end points.
     assert_eq!(of([90.0, 69.2, 56.3, 47.4]), Reproduced);
     assert_eq!(of([90.0, 75.8, 61.6, 47.4]), Differs);
     assert_eq!(of([90.0; 4]), Differs);
     assert_eq!(of([0.0; 4]), Differs);
     // The curve crosses the line: above it first, then below.
     assert_eq!(of([90.0, 85.0, 50.0, 47.4]), Differs);
-    // The values hardly change, so any bend is a large share of the change.
+    // Here the total change is small, so that any bend is a large share of it. The claim must fail.
     assert_eq!(of([90.0, 89.0, 89.0, 89.5]), Differs);
-    // The deviation is as large, but so is the spread between runs at a point.
+    // The deviation from the line is as large as above, but the runs at each point scatter as much.
     assert_eq!(over_loss("kind = \"curved\"", [[95.0, 85.0], [79.2, 59.2], [60.0, 52.6], [50.0, 44.8]]), Differs);
 }
 
@@ -327,7 +328,7 @@ fn neither_a_constant_nor_chance_nor_nothing_grows() {
     assert_eq!(of([50.0; 4]), Differs);
     assert_eq!(of([0.0; 4]), Differs);
     assert_eq!(of([0.0, 0.0, 0.0, 1.0]), Differs);
-    // The mean grows by a tenth, within the range of chance.
+    // The mean grows by 10 %, which chance explains.
     assert_eq!(over_loss(grows, [[45.0, 55.0], [50.0; 2], [50.0; 2], [50.0, 60.0]]), Differs);
     let parse = |within: &str| {
         let text = format!(
@@ -345,14 +346,14 @@ fn flows_apart_by_chance_or_without_anything_are_not_unequal() {
     use Verdict::{Differs, Reproduced};
     let unequal = "kind = \"unequal\"\ntolerance = 0.1";
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [6.1, 4.0]], [[0.0; 2]; 2]), Reproduced);
-    // In each run one flow gets less, though not always the same one.
+    // One flow is slower in each run, but not the same flow in both.
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [4.0, 6.1]], [[0.0; 2]; 2]), Reproduced);
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
     assert_eq!(of_runs(unequal, [[5.0, 5.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
     assert_eq!(of_runs(unequal, [[0.0; 2]; 2], [[0.0; 2]; 2]), Differs);
 }
 
-/// The median of three runs is in range, and one run is not.
+/// The median of the three runs is in range; one run is outside, and `each_run_within` reports it.
 #[test]
 fn a_run_which_fails_is_not_hidden_by_the_others() {
     let measured = [10.0, 1.0, 10.0].map(|mbps| Measured {

@@ -1,4 +1,4 @@
-//! Verdicts that depend on a few of the runs.
+//! Sensitivity of verdicts to single runs: claims are tested again with a fifth of the runs left out.
 
 use std::mem::discriminant;
 
@@ -8,22 +8,25 @@ use super::{Judged, Verdict, judge_once};
 use crate::plan::{Claim, Plan};
 use crate::table::Table;
 
-/// Number of turns: each leaves out a fifth of the runs, so that every run is left out once.
+/// Number of repeated tests. Each leaves out a different fifth of the runs, so that every run is left out once.
 const TURNS: usize = 5;
 
-/// Least number of runs from which one can be left out: with two, the remaining one has no deviation.
+/// Fewest runs of a point from which some are left out. With two, the single remaining run would have no standard
+/// deviation.
 const RUNS_MIN: usize = 3;
 
-/// Runs without which a claim has another verdict.
+/// Verdict of a claim after some runs were left out, if it differs from the verdict on all runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// First of the runs left out, in the order of the records, from 1; every fifth run after it was left out, too.
+    /// Number of the first run left out, from 1, in the order of the records. Every fifth run after it was left out,
+    /// too.
     pub without_run: usize,
     /// Verdict without these runs.
     pub verdict: Verdict,
 }
 
-/// Compares all claims of `plan` with `table`, and then again in turns without a fifth of the runs of each point.
+/// Tests all claims of `plan` on `table`. Repeats the tests five times, each time without a fifth of the runs of each
+/// point.
 #[must_use]
 pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     let mut judged = judge_once(plan, table);
@@ -45,7 +48,7 @@ pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     judged
 }
 
-/// Copy of `table` without the runs left out in this turn.
+/// Returns a copy of `table` without every fifth run, beginning with run `turn` (from 0).
 fn without(table: &Table, turn: usize) -> Table {
     let mut left = table.clone();
     for cell in left.cells.iter_mut().filter(|cell| cell.measured.len() >= RUNS_MIN) {
@@ -58,13 +61,13 @@ fn without(table: &Table, turn: usize) -> Table {
     left
 }
 
-/// Number of runs of a point of the claim's series.
+/// Returns the greatest number of runs per point in the claim's series.
 fn runs_of(claim: &Claim, table: &Table) -> usize {
     let of = |series| table.of_series(series).map(|cell| cell.measured.len()).max().unwrap_or(0);
     of(&claim.series).max(claim.to.as_deref().map_or(0, of))
 }
 
-/// Sentence on the verdicts that differ without some runs.
+/// Words the verdicts that change if some runs are left out, to be appended to the measured result.
 fn told(changes: &[Change], runs: usize) -> String {
     let mut words: Vec<(&str, Vec<String>)> = Vec::new();
     for change in changes {
@@ -95,7 +98,7 @@ mod tests {
     use crate::reading::parse;
     use crate::table::Cell;
 
-    /// Claim of a goodput between 9 and 11 Mbit/s, compared with runs of these values.
+    /// Tests a claim of 9 to 11 Mbit/s on runs with these goodputs, Mbit/s.
     fn judged(runs: &[f64]) -> Judged {
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
                     [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nkind = \"value\"\nseries = \"A\"\n\
@@ -120,7 +123,8 @@ mod tests {
             )
         };
         assert_eq!(of(&[10.0; 5]), (false, vec![], "10.0".to_owned()));
-        // Without the second run the mean is 11.0 in the first case, and 11.25 in the second.
+        // Without the second run the mean of the first case is 11.0, within the claim, and of the second case 11.25,
+        // above it.
         assert_eq!(of(&[12.0, 6.0, 11.0, 11.0, 10.0]), (false, vec![], "10.0".to_owned()));
         assert_eq!(of(&[12.0, 5.0, 11.0, 11.0, 11.0]), (false, vec![2], "10.0; without run 2: differs".to_owned()));
         assert_eq!(of(&[20.0, 10.0, 10.0, 10.0, 10.0]), (true, vec![1], "12.0; without run 1: reproduced".to_owned()));

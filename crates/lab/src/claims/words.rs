@@ -3,7 +3,7 @@
 use super::{BEND_DEFAULT, CHANGE_DEFAULT};
 use crate::plan::{Claim, ClaimKind, Level, Where};
 
-/// Describes a claim's kind and test, for the documentation.
+/// Describes the kind of a claim and its test in a sentence.
 pub(crate) fn describe(claim: &Claim) -> String {
     let other = match (&claim.to, &claim.to_flow) {
         (Some(series), Some(flow)) => format!("that of {series}, {flow}"),

@@ -1,16 +1,16 @@
-//! Quantiles of many values with little memory.
+//! Quantiles of many values in little memory.
 
-/// Bins per power of two: the error of a quantile is below 1/64.
+/// Bins per power of two. A quantile's relative error is thus below 1/64.
 const PARTS: u64 = 64;
 
-/// Histogram of values: exact below [`PARTS`], in bins of fractions of powers of two above.
+/// Histogram of integers: exact below [`PARTS`], then [`PARTS`] bins per power of two.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
     counts: Vec<u64>,
     total: u64,
 }
 
-/// Bin of a value.
+/// Returns the index of the bin that contains `value`.
 fn place(value: u64) -> usize {
     if value < PARTS {
         return value as usize;
@@ -19,7 +19,7 @@ fn place(value: u64) -> usize {
     (u64::from(shift + 1) * PARTS + (value >> shift) - PARTS) as usize
 }
 
-/// Least value of a bin.
+/// Returns the least value of the bin with index `place`.
 fn value_of(place: usize) -> u64 {
     let place = place as u64;
     match (place / PARTS, place % PARTS) {
@@ -38,7 +38,8 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// Least value that is not exceeded by a share `share` of the values; 0 if there are none.
+    /// Returns the quantile: the lower edge of the first bin up to which at least `share` of all values lie; 0 without
+    /// values.
     pub(super) fn quantile(&self, share: f64) -> u64 {
         let enough = share * self.total as f64;
         let mut up_to = 0;

@@ -1,50 +1,50 @@
-//! Time until the first bottleneck is used, after the start of the flows and after each change of the link.
+//! Measurement of the time until the first bottleneck is used, after the start and after each change of the link.
 
 use std::collections::VecDeque;
 
 use super::{LinkReading, TICK_NS};
 use crate::scenario::Scenario;
 
-/// Share of the capacity that counts as used.
+/// A bottleneck counts as used if it delivers this share of its capacity.
 const SHARE: f64 = 0.9;
-/// Least length of a window, in packets, so that the initial burst alone cannot fill it.
+/// Least length of a window in packets, so that the initial burst alone does not count as use.
 const WINDOW_PACKETS: u64 = 32;
 const PACKET_BITS: u64 = 1500 * 8;
 
-/// Bytes that a bottleneck has delivered, and bytes that it could have delivered, up to some tick.
+/// Cumulative bytes that a bottleneck has delivered, and could have delivered, at a tick.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     bytes: u64,
     could_bytes: f64,
 }
 
-/// Detector of the time from which a bottleneck is used: the first window of one (longest) round trip in which it delivers 90 % of its
-/// capacity.
+/// Detector of the first window in which a bottleneck delivers 90 % of its capacity. A window lasts one round trip, the
+/// longest of all flows.
 #[derive(Clone, Debug)]
 pub(super) struct Settling {
     window_ticks: usize,
-    /// Counters of the last ticks.
+    /// Counters at the ticks of the present window, oldest first.
     past: VecDeque<Carried>,
     could_bytes: f64,
-    /// Future changes, ns; the earliest is last.
+    /// Times of future changes of the link, ns; the earliest is last.
     changes_ns: Vec<u64>,
-    /// Time of the last change, until the bottleneck is used again.
+    /// Time of the last change, ns; `None` after the bottleneck was used again.
     changed_ns: Option<u64>,
     longest_ns: Option<u64>,
-    /// Start of the first window in which the bottleneck was used.
+    /// Start of the first window in which the bottleneck was used, ns.
     started_ns: Option<u64>,
-    /// Packets offered and dropped until one window after the end of the first one.
+    /// Packets (offered, dropped) at the end of the start phase, one window after the first window of use.
     at_start: Option<(u64, u64)>,
     last: (u64, u64),
 }
 
-/// Settling times, from the start of the run, ns.
+/// Results of the detector.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Settled {
     pub(super) started_ns: Option<u64>,
-    /// Longest time from a change until the bottleneck was used again.
+    /// Longest time from a change until the bottleneck was used again, ns.
     pub(super) recovery_ns: Option<u64>,
-    /// Share of the packets dropped until one window after the first one.
+    /// Drop rate up to the end of the start phase, as a share.
     pub(super) start_dropped: Option<f64>,
 }
 
@@ -70,7 +70,7 @@ impl Settling {
         }
     }
 
-    /// Records the state of the bottleneck at `now_ns`, the end of a tick.
+    /// Records the bottleneck's state at `now_ns`, the end of a tick.
     pub(super) fn tick(&mut self, now_ns: u64, link: &LinkReading) {
         self.could_bytes += link.capacity_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
         let present = Carried { bytes: link.carried_bytes, could_bytes: self.could_bytes };
@@ -78,7 +78,7 @@ impl Settling {
         self.last = (link.offered, link.queue_drops);
         while self.changes_ns.last().is_some_and(|&at_ns| at_ns < now_ns) {
             let at_ns = self.changes_ns.pop();
-            // The next change happened before the bottleneck was used again.
+            // The bottleneck was not used between the previous change and this one.
             self.give_up(at_ns.unwrap_or(now_ns));
             self.changed_ns = at_ns;
         }
@@ -92,7 +92,7 @@ impl Settling {
             self.at_start.get_or_insert(self.last);
         }
         let could_bytes = present.could_bytes - first.could_bytes;
-        // In an outage there is no capacity to use.
+        // During an outage the capacity is 0, so that the bottleneck cannot be used.
         if could_bytes == 0.0 || ((present.bytes - first.bytes) as f64) < SHARE * could_bytes {
             return;
         }
@@ -102,14 +102,14 @@ impl Settling {
         }
     }
 
-    /// Ends the recovery after the last change, unfinished.
+    /// Counts an unfinished recovery as lasting until `now_ns`.
     fn give_up(&mut self, now_ns: u64) {
         if let Some(changed_ns) = self.changed_ns.take() {
             self.longest_ns = self.longest_ns.max(Some(now_ns.saturating_sub(changed_ns)));
         }
     }
 
-    /// Ends the run.
+    /// Ends the run at `now_ns` and returns the results.
     pub(super) fn finish(mut self, now_ns: u64) -> Settled {
         self.give_up(now_ns);
         let (offered, dropped) = self.at_start.unwrap_or(self.last);

@@ -4,7 +4,7 @@ use crate::metrics::FlowMeasured;
 use crate::plan::Source;
 use crate::reading::parse;
 
-/// A plan with these tables, for CUBIC over 20 s.
+/// Parses a plan with the given TOML `tables`, for CUBIC over 20 s.
 fn plan(tables: &str) -> Result<Source, String> {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nduration_s = 20\nwarm_up_s = 2\nseeds = 1\n{tables}\n\
@@ -13,7 +13,7 @@ fn plan(tables: &str) -> Result<Source, String> {
     parse("t.toml", &text).map_err(|error| error.message)
 }
 
-/// First flow of each run of the plan.
+/// Returns the first flow's measurements in each run of the plan.
 fn flows(tables: &str) -> Vec<FlowMeasured> {
     let runs = expand(&plan(tables).unwrap(), Choice { form: Form::Full, seeds: None }).unwrap();
     runs.iter().map(|run| crate::measure(&run.scenario, run.seed).unwrap().flows.remove(0)).collect()
@@ -27,7 +27,7 @@ fn a_constant_rate_is_found() {
     let estimate = flows(&format!("{CELL}[[flows]]\n{WEB}[flows.estimate]\n"))[0].estimate.clone().unwrap();
     assert!(estimate.busy_s.len() >= 3, "{estimate:?}");
     assert!((estimate.link_bps - 4e6).abs() < 1.0 && (estimate.probes_bps - 4_800.0).abs() < 50.0, "{estimate:?}");
-    // The error is one packet of 1500 bytes at each end of a busy period of about 100 kB.
+    // A busy period of about 100 kB can be wrong by one packet of 1500 bytes at each end.
     assert!(estimate.error_mean.unwrap() < 0.02 && estimate.error_worst.unwrap() < 0.05, "{estimate:?}");
     let found = [estimate.estimate_bps, estimate.weighted_bps];
     assert!(found.iter().all(|bps| (bps.unwrap() / 4e6 - 1.0).abs() < 0.02), "{estimate:?}");
@@ -35,13 +35,15 @@ fn a_constant_rate_is_found() {
 
 #[test]
 fn what_the_bottleneck_could_carry_follows_its_rate() {
-    // A long download with an always busy queue and a changing rate: the model starts while the queue is empty.
+    // A long download keeps the queue busy while the rate changes. It starts at 3 s, so that the estimator begins with
+    // an empty queue.
     let changes = "[[time]]\nat_s = 6\nrate_mbps = 2\n[[time]]\nat_s = 12\nrate_mbps = 8\n";
     let bulk = "[[flows]]\nstart_s = 3\nbytes = 10000000\n[[flows]]\nbytes = 1\n";
     let found = flows(&format!("{changes}{CELL}{}", bulk.replacen("\n[[", "\nestimate = {}\n[[", 1)));
     let estimate = found[0].estimate.clone().unwrap();
     assert!(estimate.error_worst.unwrap() < 0.02, "{estimate:?}");
-    // 4 of 18 s at 4 Mbit/s, 6 s at 2 and 8 s at 8, less the idle time at the end.
+    // The capacity after the warm-up: 4 s at 4 Mbit/s, 6 s at 2 Mbit/s and 8 s at 8 Mbit/s, less the idle time at the
+    // end.
     assert!((2e6..6e6).contains(&estimate.link_bps), "{estimate:?}");
 }
 
@@ -59,7 +61,7 @@ fn all_thresholds_watch_the_same_run() {
 
 #[test]
 fn lost_test_packets_are_no_queue() {
-    // With random losses and no load there is no busy period.
+    // Random loss without load must not produce a busy period.
     let idle = "[[flows]]\nstart_s = 1\n[flows.web]\nconnection_bytes = 1\npage_every_s = 100000\n[flows.estimate]\n";
     let found = flows(&format!("{CELL}loss = 0.3\n{idle}"));
     let estimate = found[0].estimate.clone().unwrap();

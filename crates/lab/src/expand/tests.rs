@@ -67,7 +67,7 @@ fn a_series_has_runs_of_its_own_number_in_the_full_form() {
     assert_eq!([count(Choice::default(), "DFCP"), count(Choice::default(), "CUBIC")], [6 * 3, 6 * 5]);
     assert_eq!([count(quick, "DFCP"), count(quick, "CUBIC")], [2, 2]);
     assert_eq!(count(Choice { form: Form::Full, seeds: Some(2) }, "CUBIC"), 6 * 2);
-    // Seeds in both choices give the same runs.
+    // A series' own number of seeds adds runs; common repetitions are identical.
     let (own, others) = (expand(&source, Choice::default()).unwrap(), runs(Choice::default()));
     assert!(others.iter().all(|run| own.contains(run)));
 }
@@ -113,7 +113,7 @@ fn the_small_form_is_the_quick_one_with_what_small_says() {
     for run in &small {
         assert_eq!((run.scenario.links[0].rate_bps, run.scenario.duration_ns), (5_000_000, 500_000_000));
     }
-    // Settings of a series override those of the form.
+    // Settings of a series override the settings of the form.
     let disciplines = [&small[0], &small[2]].map(|run| run.scenario.links[0].discipline);
     assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::Sfq]);
 }
@@ -132,11 +132,11 @@ fn a_small_form_can_be_slower_than_others() {
     assert_eq!(rates_mbps(&plan), [(50, 100)]);
     let slower = plan.replace("[topology]", "[small]\nfastest_mbps = 20\n[topology]");
     assert_eq!(rates_mbps(&slower), [(10, 20)]);
-    // `fastest_mbps` lowers the fastest link, and never raises it.
+    // `fastest_mbps` only lowers rates: a plan with slower links stays unchanged.
     assert_eq!(rates_mbps(&slower.replace("fastest_mbps = 20", "fastest_mbps = 200")), [(50, 100)]);
 }
 
-/// Thesis §3.12.2: the rate in encoded bytes per second is 250·Inctokens, in a plan as on a socket.
+/// Thesis §3.12.2: the rate is 250·Inctokens encoded bytes per second, in a plan as in the socket interface.
 #[test]
 fn the_token_bucket_of_the_thesis_can_be_swept() {
     let plan = PLAN

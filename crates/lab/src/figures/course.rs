@@ -4,8 +4,8 @@ use crate::metrics::Measured;
 use crate::report::Point;
 use crate::table::FLOWS_APART_MAX;
 
-/// Course of `metric` in a run: suffixes of the series label, each with its points. `queue_step_s` is the interval of the queue's samples;
-/// `average_s` is the length of a moving average.
+/// Returns `metric` over time in one run: curves, each with a suffix for the series label. `queue_step_s` is the
+/// interval between queue samples; `average_s` is the length of the moving average.
 pub(super) fn over_time(
     run: &Measured,
     metric: &str,
@@ -33,7 +33,7 @@ pub(super) fn over_time(
     courses.into_iter().map(shown).collect()
 }
 
-/// Values of `metric` in every bin of a run, per flow where flows have their own.
+/// Returns the values of `metric` in every bin of a run; one list per flow if the metric is defined per flow.
 fn bins(run: &Measured, metric: &str) -> Vec<(String, Vec<f64>)> {
     let flows = || run.flows.iter().enumerate().take(FLOWS_APART_MAX);
     let name = |flow: usize| if run.flows.len() > 1 { format!(", flow\u{a0}{}", flow + 1) } else { String::new() };
@@ -48,7 +48,7 @@ fn bins(run: &Measured, metric: &str) -> Vec<(String, Vec<f64>)> {
         }
         "goodput_ratio" => {
             let [first, second, ..] = &run.flows[..] else { return Vec::new() };
-            // The ratio is undefined until the first flow has delivered data.
+            // The ratio is undefined until the first flow has delivered data; 0 is drawn.
             let ratio = |(first, second): (&f64, &f64)| if *first > 0.0 { second / first } else { 0.0 };
             vec![(String::new(), first.bins_bps.iter().zip(&second.bins_bps).map(ratio).collect())]
         }
@@ -74,7 +74,8 @@ fn moving_average(bins: &[f64], wide: usize) -> Vec<f64> {
     bins.windows(wide).map(|bins| bins.iter().sum::<f64>() / wide as f64).collect()
 }
 
-/// Distribution of `metric` over all bins after the warm-up, of all runs and flows: sorted values, and the percentage of bins below each.
+/// Returns the distribution of `metric` over all bins after the warm-up, of all runs and flows: sorted values, each
+/// with the percentage of bins at or below it.
 pub(super) fn over_bins<'run>(runs: impl Iterator<Item = &'run Measured>, metric: &str, warm_up_s: f64) -> Vec<Point> {
     let of = |run: &Measured| match metric {
         "error_percent" => run.flow_errors(warm_up_s).unwrap_or_default(),

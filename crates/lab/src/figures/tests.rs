@@ -5,7 +5,7 @@ use crate::metrics::Measured;
 use crate::reading::parse;
 use crate::record::Origin;
 
-/// Figure of a plan with the given source, if every run lost `losses` packets at random.
+/// Returns the figure of a plan with the given `source`. Each run lost `losses` packets at random.
 fn drawn(source: &str, losses: Option<u64>) -> report::Figure {
     let plan = include_str!("../testdata/small.toml");
     drawn_of(&plan.replace("\"ours\"", &format!("\"{source}\"")), losses)
@@ -59,7 +59,7 @@ fn the_losses_of_flows_which_are_drawn_one_by_one_are_counted_for_each() {
 fn dfcp_and_its_rivals_have_roles_of_their_own() {
     let roles: Vec<_> = drawn("ours", None).panels[0].series.iter().map(|series| series.role).collect();
     assert_eq!(roles, [report::Role::Dfcp, report::Role::Rival]);
-    // A flow with its own transport counts as a rival in DFCP's series too.
+    // A flow with another transport keeps the colour of this transport, even within DFCP's series.
     let both = "[[flows]]\n[[flows]]\ntransport = \"cubic\"\n[[series]]\nlabel = \"DFCP\"";
     let text = include_str!("../testdata/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", both, 1);
     let roles: Vec<_> = drawn_of(&text, None).panels[0].series.iter().map(|series| series.role).collect();

@@ -54,7 +54,7 @@ fn completion_times_are_in_their_natural_order() {
         let flow = &found.flows[0];
         let times = [flow.fct_receive_s, flow.fct_s, flow.fct_connect_s, flow.fct_confirmed_s].map(Option::unwrap);
         assert!(times.is_sorted() && !flow.is_extrapolated, "{times:?}");
-        // 300 kB at 20 Mbit/s take 0.12 s; data takes 10 ms to arrive, and a handshake comes first.
+        // 300 kB at 20 Mbit/s take 0.12 s. The one-way delay is 10 ms, and the handshake precedes the data.
         assert!(
             times[0] > 0.1 && times[1] - times[0] >= 0.01 && times[2] - times[1] >= 0.01 && times[3] < 1.0,
             "{times:?}"
@@ -67,7 +67,7 @@ fn completion_times_are_in_their_natural_order() {
 fn a_flow_which_does_not_end_is_extrapolated() {
     for found in measured("[topology]\nrate_mbps = 20\naccess_mbps = 20\n[[flows]]\nbytes = 50000000\n") {
         let flow = &found.flows[0];
-        // 50 MB at 20 Mbit/s take 20 s without headers and redundancy.
+        // 50 MB at 20 Mbit/s take 20 s, plus headers and redundancy.
         assert!(flow.is_extrapolated && (20.0..29.0).contains(&flow.fct_s.unwrap()), "{flow:?}");
         assert_eq!(flow.fct_confirmed_s, None);
     }
@@ -78,7 +78,8 @@ fn changes_take_place_when_they_are_due() {
     let change = "[[time]]\nat_s = 1.5\nrate_mbps = 5\n[[time]]\nat_s = 2\nloss = 1\ndelay_ms = 3\n";
     for found in measured(&format!("[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n{change}")) {
         let bins = &found.flows[0].bins_bps;
-        // Packets in flight when the total loss began may complete blocks within the next bin, and none after it.
+        // Loss becomes total at 2 s, the start of bin 4. Packets in flight may still complete blocks in this bin, but
+        // not in bin 5.
         assert!(bins[2] > 13e6 && bins[3] < 9e6 && bins[4] < 9e6 && bins[5] == 0.0, "{bins:?}");
     }
 }
@@ -93,7 +94,7 @@ fn a_recorded_rate_is_that_of_the_link() {
     std::fs::write(&cell, fast.chain(slow).collect::<String>()).unwrap();
     let rates = format!("[[rates]]\nfrom = \"trace\"\nfile = {:?}\n", cell.display().to_string());
     let measured = measured(&format!("{rates}[topology]\naccess_mbps = 100\nrtt_ms = 5\nbuffer_packets = 100\n"));
-    // Bins of CUBIC; blocks of DFCP take longer than a slow half second.
+    // Checked in the bins of CUBIC: blocks of DFCP may take longer than half a second at the slow rate.
     let bins = &measured[0].flows[0].bins_bps;
     assert!([2, 4].iter().all(|&bin| bins[bin] > 9e6 && bins[bin] < 12e6), "{bins:?}");
     assert!([3, 5].iter().all(|&bin| bins[bin] > 1.5e6 && bins[bin] < 3.5e6), "{bins:?}");
@@ -106,11 +107,11 @@ fn losses_at_random_are_counted_while_goodput_counts() {
         assert_eq!(found.random_losses, Some(found.links[0].lost));
         assert!(found.links[0].lost > 0, "{:?}", found.links[0]);
     }
-    // Drops of a full queue are not random losses.
+    // Drops by a full queue do not count as random losses.
     for found in measured(link) {
         assert_eq!(found.random_losses, None);
     }
-    // Losses due to a change count, and losses before the warm-up do not.
+    // A loss rate set by a scheduled change counts; losses before the end of the warm-up do not.
     for (change, some) in
         [("at_s = 2\nloss = 0.1\n", true), ("at_s = 0.2\nloss = 0.1\n[[time]]\nat_s = 0.9\nloss = 0\n", false)]
     {
@@ -131,7 +132,7 @@ fn losses_count_from_the_start_where_a_flow_ends_before_the_warm_up() {
     }
 }
 
-/// Packets that are useless to every receiver still use a link's capacity.
+/// A link can be fully utilised by packets that no receiver can use.
 #[test]
 fn a_link_may_be_full_and_of_no_use() {
     let two = "[[flows]]\ncount = 2\n";
@@ -144,7 +145,7 @@ fn a_link_may_be_full_and_of_no_use() {
         let useful = link.useful.unwrap();
         assert!(useful <= link.utilisation + 0.05 && useful > goodput / 20e6, "{link:?}");
     }
-    // With windows of a thousand blocks at a hundredth of the rate, no block is decoded within this run.
+    // With windows of 1000 blocks and 1 % of the usual rate, no block is decoded within this run.
     let flood = &measured(&format!(
         "{two}[topology]\nrate_mbps = 0.2\naccess_mbps = 40\nbuffer_packets = 50\ndiscipline = \"drr\"\n"
     ))[1];
@@ -156,7 +157,7 @@ fn a_link_may_be_full_and_of_no_use() {
 fn what_could_arrive_follows_rates_and_losses() {
     let changed = "[[time]]\nat_s = 2\nrate_mbps = 10\n[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\nloss = 0.2\n";
     for found in measured(changed) {
-        // After the warm-up, one second at 20 and one at 10 Mbit/s remain, less the losses: about a fifth.
+        // After the warm-up the rate is 20 Mbit/s for 1 s and 10 Mbit/s for 1 s; about 20 % of the packets are lost.
         let share = found.possible_bps / (found.ceiling_bps * 0.75);
         assert!((0.75..0.85).contains(&share), "{share}");
     }
@@ -170,7 +171,7 @@ fn a_policed_path_has_no_queue_and_passes_its_rate() {
         assert!(link.queue_mean_ms == 0.0 && link.utilisation < 1.01, "{link:?}");
         assert!(link.utilisation > 0.1, "{link:?}");
     }
-    // Classic sends at the rate of its access link.
+    // Classic DFCP sends at the rate of its access link, far above the policed rate.
     let flood = &measured(policed)[1].links[0];
     assert!(flood.utilisation > 0.98 && flood.queue_drops > 3 * flood.offered / 4, "{flood:?}");
 }
@@ -182,7 +183,7 @@ fn gaps_and_queues_are_told_in_time() {
         let gap_ms = found.flows[0].longest_gap_ms.unwrap();
         assert!((390.0..1500.0).contains(&gap_ms), "{gap_ms}");
         let link = &found.links[0];
-        // 50 full packets take 30 ms at 20 Mbit/s; the flood of classic keeps the queue full.
+        // 50 full packets take 30 ms at 20 Mbit/s. Classic DFCP keeps the queue full.
         assert!(link.queue_p95_ms <= 30.0 && (link.queue_mean_packets < 49.0 || link.queue_p95_ms > 29.5), "{link:?}");
         let by_mean = link.queue_mean_packets * 0.6;
         assert!((link.queue_mean_ms - by_mean).abs() < 1e-6 * by_mean.max(1.0), "{link:?}");
@@ -195,7 +196,7 @@ fn what_goes_the_other_way_is_no_part_of_what_flows_have_together() {
     let both = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nis_back = true\ntransport = \"cubic\"\n";
     for found in measured(both) {
         let own = found.flows[0].goodput_bps;
-        // The flood of classic drops acknowledgements of the other flow.
+        // The overload by classic DFCP drops acknowledgements of the other flow.
         let others = found.flows[1].goodput_bps;
         assert!(own > 5e6 && (others > 5e6 || found.links[0].queue_drops > 1_000), "{own} {others}");
         assert_eq!(found.value("aggregate_mbps", None, 1.0), Some(own / 1e6));
@@ -207,7 +208,7 @@ fn a_flow_is_measured_while_it_is_there() {
     let comes_and_goes = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nstart_s = 1\nstays_s = 1\ntransport = \"newreno\"\n";
     for found in measured(comes_and_goes) {
         assert_eq!((found.flows[0].stopped_s, found.flows[1].stopped_s), (None, Some(2.0)));
-        // Bins of half a second from 1 s on: two flows for two bins, then a single flow, whose index is 1.
+        // Bins of 0.5 s from 1 s on: two flows are present in two bins, then a single flow, for which Jain's index is 1.
         let jain = found.jain_of_bins(1.0);
         assert_eq!(jain.len(), 4);
         assert!(jain[0] < 1.0 && jain[1] < 1.0 && jain[2..] == [1.0, 1.0], "{jain:?}");
@@ -215,7 +216,7 @@ fn a_flow_is_measured_while_it_is_there() {
     }
 }
 
-/// Results of one run of each series, over 20 Mbit/s and 50 ms.
+/// Runs each series once over 20 Mbit/s and 50 ms, and returns its label and its message results.
 fn messages(topology: &str) -> Vec<(String, crate::metrics::MessagesMeasured)> {
     let series = [("DFCP", "oracle"), ("FEC", "fec-20-10"), ("ARQ", "arq"), ("Bound", "message-bound")];
     let series = series.map(|(label, name)| format!("[[series]]\nlabel = \"{label}\"\ntransport = \"{name}\"\n"));
@@ -238,7 +239,7 @@ fn without_loss_messages_cost_what_is_sent_in_advance() {
             "DFCP" => (1.0, 1.0, 1.05),
             "FEC" => (1.0, 1.498, 1.502),
             "ARQ" => (1.0, 1.0, 1.0),
-            // One message in a thousand need not be in time.
+            // The target of 0.999 permits one message in 1000 to be late.
             _ => (0.999, 0.999, 0.999),
         };
         assert!((found.in_time - in_time).abs() < 1e-9, "{series}: {found:?}");
@@ -259,7 +260,7 @@ fn with_loss_each_does_what_it_can() {
     let (dfcp, fec, arq, bound) = (of("DFCP"), of("FEC"), of("ARQ"), of("Bound"));
     assert!(dfcp.in_time > 0.995 && dfcp.datagrams_each < fec.datagrams_each, "{dfcp:?}");
     assert!(dfcp.datagrams_each > bound.datagrams_each && bound.in_time < 0.9991, "{bound:?}");
-    // There is time for one retransmission, whose loss is as probable.
+    // The deadline permits one retransmission, which is lost with the same probability as the original.
     assert!((0.985..0.995).contains(&arq.in_time) && (1.08..1.12).contains(&arq.datagrams_each.unwrap()), "{arq:?}");
     assert!(arq.ip_bytes_each.unwrap() > 1_044.0 * arq.datagrams_each.unwrap(), "what is asked for counts: {arq:?}");
     assert!(fec.in_time > 0.99, "{fec:?}");
@@ -267,7 +268,7 @@ fn with_loss_each_does_what_it_can() {
 
 #[test]
 fn in_an_outage_nothing_is_possible_and_afterwards_all_is_again() {
-    // CUBIC waits for its timeout: 1 s of 3 is left after the outage.
+    // CUBIC waits for its retransmission timeout: of 3 s, only 1 s remains after the outage.
     let out =
         "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[outages]]\nat_s = 1.2\nlasts_s = 0.5\n";
     let whole = measured(&out.replace("lasts_s = 0.5", "lasts_s = 0.001"));
@@ -303,7 +304,7 @@ fn after_a_new_address_dfcp_and_quic_go_on_and_tcp_ends() {
     for (moved, still) in moved.iter().zip(&still).skip(1) {
         assert_eq!(moved.failure, None);
         assert!(moved.goodput_bps > 0.9 * still.goodput_bps, "{} {}", moved.goodput_bps, still.goodput_bps);
-        // Packets on the reverse path are lost, so the runs differ.
+        // Packets in flight in the reverse direction are lost by the address change, so the runs differ.
         assert_ne!(moved.bins_bps, still.bins_bps);
     }
 }
@@ -317,7 +318,7 @@ fn a_slow_way_back_does_not_slow_down_data() {
     }
 }
 
-/// Runs of two flows over a link with these lines, one run per transport.
+/// Runs two flows per transport over a link with the given TOML settings.
 fn marked(link: &str, transports: &[&str]) -> Vec<Measured> {
     let series: String = transports
         .iter()
@@ -347,7 +348,7 @@ fn a_queue_marks_flows_with_ecn_and_drops_none_of_their_packets() {
     }
 }
 
-/// The purpose of DCTCP: it fills the link with a short queue, where CUBIC needs a longer one.
+/// DCTCP fills the link with a shorter queue than CUBIC.
 #[test]
 fn dctcp_keeps_a_shorter_queue_than_cubic() {
     let [dctcp, cubic] = &marked("discipline = \"codel\"\nce_threshold_us = 2500", &["\"dctcp\"", "\"cubic\""])[..]

@@ -1,29 +1,30 @@
-//! Measurements of estimators.
+//! Results of bandwidth estimators.
 
 use serde::{Deserialize, Serialize};
 
 use super::median;
 
-/// Estimates of a flow's bottleneck, after the warm-up.
+/// Results of estimating a flow's bottleneck rate from busy periods of the queue, after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EstimateMeasured {
-    /// Lengths of the busy periods, s, in order of time.
+    /// Lengths of the busy periods, s, in chronological order.
     pub busy_s: Vec<f64>,
-    /// Estimate: the mean rate of the busy periods, bit/s of IP packets.
+    /// Mean of the rates measured in the busy periods, bit/s of IP packets.
     pub estimate_bps: Option<f64>,
     /// Bytes of all busy periods divided by their total time, bit/s of IP packets.
     pub weighted_bps: Option<f64>,
     /// Mean capacity of the bottleneck, bit/s.
     pub link_bps: f64,
-    /// Mean relative error |r − c| / c over busy periods: r is the rate of the period, c the capacity of the bottleneck during it.
+    /// Mean relative error |r − c| / c over busy periods, where r is the measured rate and c the capacity during the
+    /// period.
     pub error_mean: Option<f64>,
-    /// Largest relative error.
+    /// Largest relative error of any busy period.
     pub error_worst: Option<f64>,
-    /// Rate of the test packets that arrived, bit/s of IP packets.
+    /// Rate of arriving test packets, bit/s of IP packets.
     pub probes_bps: f64,
 }
 
-/// Length up to which a busy period is short in the documents, s.
+/// Length below which the thesis calls a busy period short, s.
 const SHORT_S: f64 = 1.0;
 
 impl EstimateMeasured {

@@ -1,6 +1,7 @@
-//! Names of the metrics.
+//! Names and descriptions of the metrics.
 
-/// Names of metrics, with their descriptions.
+/// All metrics: name in plans, and description. The description ends with the unit, after a comma; details may follow
+/// after a semicolon.
 pub const METRICS: [(&str, &str); 67] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),

@@ -1,4 +1,4 @@
-//! Transport of a flow, as written in a plan.
+//! Transport of a flow, with its options, as written in a plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,20 +16,20 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::blocks::{SYMBOL_BYTES, encoded_bytes, optimal_epsilon};
 use super::kind::Kind;
 
-/// Name of DFCP's default profile at its fair share, given in advance (unknown to a real sender).
+/// Name in plans of DFCP's modern profile at its fair share, a rate that a real sender cannot know.
 pub(super) const ORACLE: &str = "oracle";
 
-/// Sending rate of a DFCP sender.
+/// Sending rate of a DFCP sender, as configured in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Pace {
-    /// Rate of its access link.
+    /// Rate of the sender's access link.
     #[serde(serialize_with = "as_line")]
     Line,
-    /// Max-min fair share of the links on its path.
+    /// Max-min fair share of the bottlenecks on the sender's path.
     #[serde(serialize_with = "as_share")]
     Share,
-    /// Rate found by its rate controller.
+    /// Rate chosen by DFCP's rate controller.
     #[serde(serialize_with = "as_auto")]
     Auto(Policy),
     /// Fixed rate, Mbit/s of IP packets.
@@ -52,13 +52,13 @@ fn as_share<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("share")
 }
 
-/// Redundancy of classic in open loop.
+/// Redundancy of classic DFCP in open loop, where the sender codes without feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Redundancy {
-    /// Given redundancy ε.
+    /// Fixed redundancy ε: symbols beyond a block's own, as a share.
     Epsilon(f64),
-    /// Least redundancy with which 95 % of blocks decode at once at the loss rate of the flow's path.
+    /// Least redundancy at which 95 % of blocks decode without a retransmission, at the loss rate of the flow's path.
     #[serde(serialize_with = "as_optimal")]
     Optimal,
 }
@@ -67,48 +67,52 @@ fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("optimal")
 }
 
-/// A transport with its options; absent options have the transport's defaults. The serialized form is that of records, in which `modern`
-/// without a rate is given its share; plans call that transport `oracle` (see `plan/transport.rs`).
+/// A transport with its options; an absent option has the transport's default. The serialized form is the one in
+/// records, where `modern` without a rate means the fair share. Plans call that transport `oracle`; see
+/// `plan/transport.rs`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carrier {
     /// Kind of transport.
     pub kind: Kind,
-    /// Classic: send (1 + ε)·k encoded bytes of every block, then the next one (open loop). Default: flood.
+    /// Classic: open loop. The sender sends (1 + ε)·k encoded bytes of every block, then goes on to the next block.
+    /// Default: it sends encoded bytes until the block is acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
-    /// Classic: whether the sender goes on flooding a silent receiver, as the documents' sender does. Default: one segment per 100 ms in
-    /// that case (`spec/protocol.md` \[classic-7\]).
+    /// Classic: true to send at full rate to a silent receiver, like the sender in the source documents. Default:
+    /// false, one segment per 100 ms (`spec/protocol.md` \[classic-7\]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endless: Option<bool>,
-    /// Classic: parameters of thesis table 3.2 by their names, such as *Inctokens*.
+    /// Classic: parameters of thesis table 3.2, by name, such as *Inctokens*.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub parameters: BTreeMap<String, u64>,
-    /// DFCP: blocks in the window.
+    /// DFCP: window, blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_blocks: Option<u32>,
     /// DFCP: sending rate. Default: `line` for classic, `share` for modern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
-    /// DFCP: whether symbols are really encoded and decoded, which changes only the CPU time. Default: symbols are counted.
+    /// DFCP: true to really encode and decode symbols, which only affects the CPU time. Default: symbols are only
+    /// counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codec: Option<bool>,
-    /// TCP: greatest number of bytes in flight, in place of socket buffers.
+    /// TCP: greatest number of bytes in flight; models the socket buffers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_window_bytes: Option<u32>,
     /// TCP: HyStart on or off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
-    /// TCP: slow-start threshold after the handshake.
+    /// TCP: slow-start threshold after the handshake, segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_ssthresh_segments: Option<u32>,
-    /// TCP: congestion window after the handshake.
+    /// TCP: congestion window after the handshake, segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window_segments: Option<u32>,
-    /// Present-day TCP: clock ticks per second of both kernels (`CONFIG_HZ`). Default: 100.
+    /// Current TCP: clock ticks per second of the kernels at both ends (`CONFIG_HZ`). Default: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<u32>,
-    /// Present-day TCP: explicit congestion notification (RFC 3168). Default: off. DCTCP always uses it, and does not accept this option.
+    /// Current TCP: true for explicit congestion notification (RFC 3168). Default: false. DCTCP always uses ECN and
+    /// does not accept this option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
 }
@@ -151,7 +155,7 @@ impl<'de> Deserialize<'de> for Redundancy {
     }
 }
 
-/// Deserializer of a number or one of a few words.
+/// Deserializer of a number or one of a few fixed words.
 struct WordOrNumber<T> {
     expected: &'static str,
     of_word: fn(&str) -> Option<T>,
@@ -183,7 +187,7 @@ impl<T> Visitor<'_> for WordOrNumber<T> {
 }
 
 impl From<Kind> for Carrier {
-    /// The transport with default options.
+    /// Returns the transport with default options.
     fn from(kind: Kind) -> Self {
         Self {
             kind,
@@ -203,25 +207,26 @@ impl From<Kind> for Carrier {
     }
 }
 
-/// Memory at each end of a DFCP flow, bytes: large enough never to limit; counted content uses none of it.
+/// Memory at each end of a DFCP flow, bytes. It is large enough never to limit; counted symbols occupy none of it.
 const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 
-/// Default memory where symbols are coded, bytes: enough for 1 Gbit/s over 500 ms. An application fills it at once.
+/// Default memory at each end of a DFCP flow with real coding, bytes: enough for 1 Gbit/s over 500 ms. It is smaller,
+/// because the application fills the send buffer immediately.
 const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Range of kernel clock ticks per second on Linux machines.
+/// Range of `CONFIG_HZ` in Linux kernels.
 const CLOCK_HZ: RangeInclusive<u32> = 24..=1_200;
 
-/// IP header of a classic segment, which the documents carry directly in IP.
+/// IP header of a classic segment, bytes: in the source documents, segments are carried directly over IP.
 const IPV4_HEADER_BYTES: u32 = 20;
 
 impl Carrier {
-    /// The modern profile at its given share.
+    /// Returns the modern profile at its fair share.
     pub(super) fn oracle() -> Self {
         Self::from(Kind::Modern)
     }
 
-    /// Name of a given option that does not apply to this transport.
+    /// Returns the name of an option that is set but does not apply to this transport.
     fn foreign(&self) -> Option<&'static str> {
         let (carrier, kind) = (self, self.kind);
         let dfcp = [
@@ -249,10 +254,11 @@ impl Carrier {
             .map(|(name, _)| *name)
     }
 
-    /// Transport for the simulator. `share_bps` is the rate for [`Pace::Share`], and `loss` the share of packets lost on the flow's path.
+    /// Returns the transport for the simulator. `share_bps` is the rate for [`Pace::Share`], `loss` the loss
+    /// probability of the flow's path.
     ///
     /// # Errors
-    /// Fails with one sentence about an option that does not apply to the transport, or is out of range.
+    /// Fails with a sentence about an option that is out of range, or does not apply to the transport.
     pub fn transport(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
         self.check_options()?;
         self.check_built(cfg!(feature = "quic"))?;
@@ -271,16 +277,16 @@ impl Carrier {
         }
     }
 
-    /// Checks that all options given apply to this transport.
+    /// Checks that all options that are set apply to this transport.
     pub(crate) fn check_options(&self) -> Result<(), String> {
         let Some(name) = self.foreign() else { return Ok(()) };
         Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()))
     }
 
-    /// Transport of a model of messages.
+    /// Returns the transport as a model of messages.
     ///
     /// # Errors
-    /// Fails with one sentence if an option does not apply, or the transport is not a model of messages.
+    /// Fails with a sentence if an option does not apply, or the transport is not a model of messages.
     pub fn model(&self, messages: Messages) -> Result<Transport, String> {
         self.check_options()?;
         let recovery = match self.kind {
@@ -296,7 +302,7 @@ impl Carrier {
         Ok(Transport::Model(ModelConfig { messages, recovery }))
     }
 
-    /// Checks that this program includes the code of the transport; `has_quic` says if QUIC is included.
+    /// Checks that this program contains the transport's code; `has_quic` is true if it was built with QUIC.
     pub(super) fn check_built(&self, has_quic: bool) -> Result<(), String> {
         if self.kind.is_quic() && !has_quic {
             let name = self.name();
@@ -307,19 +313,19 @@ impl Carrier {
         Ok(())
     }
 
-    /// Name of the transport in plans.
+    /// Returns the name of the transport in plans.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.kind == Kind::Modern && self.is_told_its_share() { ORACLE } else { self.kind.name() }
     }
 
-    /// True if its endpoints use explicit congestion notification, so that queues may mark its packets.
+    /// Returns true if the endpoints use explicit congestion notification, so that queues may mark their packets.
     #[must_use]
     pub fn has_ecn(&self) -> bool {
         self.kind == Kind::Dctcp || self.ecn == Some(true)
     }
 
-    /// True if the transport is given its max-min share of the bottlenecks, which is unknown to a real sender.
+    /// Returns true if the sender is configured with its max-min fair share, which a real sender cannot know.
     #[must_use]
     pub fn is_told_its_share(&self) -> bool {
         match self.rate {
@@ -328,7 +334,8 @@ impl Carrier {
         }
     }
 
-    /// Share of application data in a full data packet: the greatest usable part of a link's rate.
+    /// Returns the share of application data in a full data packet, headers included: the greatest usable part of a
+    /// link's rate.
     #[must_use]
     pub fn payload_share(&self) -> f64 {
         let symbol = SYMBOL_BYTES;
@@ -337,9 +344,9 @@ impl Carrier {
                 symbol / (symbol + 24.0 + f64::from(IPV4_HEADER_BYTES)) / (1.0 + self.epsilon(0.0).unwrap_or(0.05))
             }
             Kind::Modern => symbol / (symbol + 56.0),
-            // 1452 bytes of UDP payload less short header, packet number, tag and the head of one STREAM frame.
+            // 1452 bytes of UDP payload, less short header, packet number, tag and one STREAM frame header, leave 1417.
             kind if kind.is_quic() => 1417.0 / 1480.0,
-            // SRT's usual message: seven packets of an MPEG transport stream.
+            // Usual message of SRT: seven packets of an MPEG transport stream.
             kind if kind.is_of_messages() => 1316.0 / (1316.0 + f64::from(MODEL_HEADER_BYTES)),
             _ => 1448.0 / 1500.0,
         }
@@ -364,8 +371,8 @@ impl Carrier {
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(encoded_bytes);
         let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.blocks_in_window());
-        // A block of which less is sent than awaited would never complete. With the decoder off, as in the documents' measurements, the
-        // sent amount suffices.
+        // The receiver must not wait for more encoded bytes of a block than are sent, or the block would never
+        // complete. The source documents measured with the decoder off, where the sent bytes suffice.
         let redundancy_bytes =
             encoded_bytes.map_or(classic.redundancy_bytes, |bytes| classic.redundancy_bytes.min(bytes as u32));
         let mut config = base
@@ -375,7 +382,7 @@ impl Carrier {
             .with_rate(rate)
             .with_send_buffer_bytes(memory_bytes)
             .with_receive_memory_bytes(memory_bytes)
-            // The timeout suits a path with 50 % loss each way; every run is shorter.
+            // The long timeout suits paths with 50 % loss each way. Every run is shorter than it.
             .with_idle_timeout(Duration::from_secs(3600))
             .with_codec(codec);
         for (name, &value) in &self.parameters {
@@ -386,7 +393,7 @@ impl Carrier {
         Ok(Transport::Dfcp(Box::new(DfcpConfig::both(config))))
     }
 
-    /// Redundancy ε of a classic sender in open loop, at this loss rate; `None` if the sender floods instead.
+    /// Returns the redundancy ε of a classic sender in open loop, at loss probability `loss`; `None` for closed loop.
     fn epsilon(&self, loss: f64) -> Option<f64> {
         match self.redundancy? {
             Redundancy::Epsilon(epsilon) => Some(epsilon),

@@ -1,4 +1,4 @@
-//! Checks of a plan beyond its types: consistency of its names.
+//! Consistency checks of a plan beyond the types of its fields.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use super::{PlanError, Source};
 use crate::lens::{Lens, SEEN};
 use crate::metrics::{METRICS, is_metric};
 
-/// Most values of an axis.
+/// Maximum number of values of a swept parameter.
 const VALUES_MAX: usize = 1_000;
 const SEEDS_MAX: u32 = 1_000;
-/// Most axes: more would make a figure unreadable.
+/// Maximum number of swept parameters: more would make a figure unreadable.
 const AXES_MAX: usize = 4;
-/// Fastest link of a small form, Mbit/s: a rate that every platform can run.
+/// Greatest rate of the fastest link in the small form, Mbit/s: every platform can run it.
 const FASTEST_MBPS_MAX: f64 = 200.0;
 
 pub(super) fn check(source: &Source) -> Result<(), PlanError> {
@@ -178,7 +178,7 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     Err(format!("a claim of this kind needs {needs}"))
 }
 
-/// True if exactly one parameter varies over the claim's points, and is a number.
+/// Returns true if exactly one parameter varies over the claim's points, and its values are numbers.
 fn is_along_one_number(plan: &Plan, claim: &Claim) -> bool {
     let is_free = |axis: &&Axis| !matches!(claim.at.get(&axis.parameter), Some(Where::Is(_)));
     let mut free = plan.sweep.iter().map(Spanned::get_ref).filter(is_free);
@@ -187,13 +187,13 @@ fn is_along_one_number(plan: &Plan, claim: &Claim) -> bool {
         && axis.is_some_and(|axis| axis.values.iter().all(|value| matches!(Level::of(value), Level::Number(_))))
 }
 
-/// Metric of a claim.
+/// Returns the name of the claim's metric: its own, or the first plotted one.
 fn metric_of<'plan>(source: &'plan Source, claim: &'plan Claim) -> &'plan str {
     let first = source.plan.metrics.plot.first().map(Spanned::get_ref);
     claim.metric.as_ref().or(first).map_or("", String::as_str)
 }
 
-/// Checks that `at` of a claim or a series names values of swept parameters.
+/// Checks that `at`, of a claim or a series, selects existing values of swept parameters.
 fn check_at(source: &Source, at: &BTreeMap<String, Where>) -> Result<(), String> {
     let plan = &source.plan;
     for (parameter, values) in at {

@@ -1,4 +1,4 @@
-//! Claims of the documents, as written in a plan.
+//! Claims of the source documents, as written in a plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,84 +8,87 @@ use serde::{Deserialize, Serialize};
 use super::level::Level;
 use crate::lens::Lens;
 
-/// A table `[[claims]]` of a plan.
+/// A table `[[claims]]` of a plan: a statement that is tested on the measurements.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Name of the claim, such as S1.2.
+    /// Id of the claim, such as S1.2.
     pub id: String,
-    /// Statement of the document.
+    /// Statement of the source document.
     pub says: String,
-    /// Origin: N a number in the text, Q a statement, D a derivation of this project.
+    /// Kind of source: a number in the text, a statement in the text, or a derivation of this project.
     pub tag: Tag,
-    /// Test of the claim.
+    /// Kind of test.
     pub kind: ClaimKind,
-    /// Series that the claim is about.
+    /// Label of the tested series.
     pub series: String,
-    /// Other series, for `ratio`, `order` and `below`.
+    /// `ratio`, `order` and `below`: label of the series to compare with.
     pub to: Option<String>,
     /// Points of the claim: a value, a list or a range for each swept parameter. Default: all points.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
     /// Name of the metric. Default: the first plotted one.
     pub metric: Option<String>,
-    /// Flow, by its number from 1 or its label. Default: the mean over all.
+    /// Flow, by its number from 1 or its label. Default: the mean over all flows.
     pub flow: Option<FlowName>,
-    /// `ratio`, `order` and `below`: flow of `to`. Default: the same flow.
+    /// `ratio`, `order` and `below`: flow of the series `to`. Default: `flow`.
     pub to_flow: Option<FlowName>,
     /// `value`, `ratio` and `growth`: lower and upper bound of the accepted range.
     pub within: Option<(f64, f64)>,
-    /// `value`: lower and upper bound for every single run, where a mean or median would hide one that fails.
+    /// `value`: bounds for every single run, to detect a failing run that a mean or median would hide.
     pub each_run_within: Option<(f64, f64)>,
-    /// `order`: least ratio of the series to the other; without it, the series exceeds the other by more than chance explains. `below`:
-    /// greatest ratio to the other, default 1.
+    /// `order`: least ratio of the series to `to`; without `factor`, the series must exceed `to` by more than chance
+    /// explains. `below`: greatest ratio of the series to `to`, default 1.
     pub factor: Option<f64>,
-    /// `below`: absolute tolerance added to the limit. Default 0.
+    /// `below`: constant added to the upper limit, in the metric's unit. Default 0.
     pub plus: Option<f64>,
-    /// `value` of `in_time_percent`: the lower bound is reduced by this many standard errors of that share, for the number of messages
-    /// measured.
+    /// `value` of `in_time_percent`: the lower bound is reduced by this many standard errors of the share, for the
+    /// number of messages measured.
     pub standard_errors: Option<f64>,
-    /// `flat`: greatest (max − min) / max. `monotone`: tolerated step back, as a share. `equal`: greatest (max − min) / mean of the flows
-    /// in each run, of which the median counts. `unequal`: least such value, and more than chance explains.
+    /// `flat`: greatest (max − min) / max. `monotone`: greatest step in the wrong direction, as a share. `equal`:
+    /// greatest (max − min) / mean over the flows of a run; the mean or median of the runs counts. `unequal`: least
+    /// such value, which must also exceed chance.
     pub tolerance: Option<f64>,
-    /// `monotone`: least relative change from the first point to the last, default 0.02. `curved`: least deviation from the straight line,
-    /// as a share of the change from the first point to the last, default 0.05.
+    /// `monotone`: least relative change from first to last point, default 0.02. `curved`: least deviation from the
+    /// straight line, as a share of the change from first to last point, default 0.05.
     pub change: Option<f64>,
-    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0 to 1. Default: all
-    /// points.
+    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0 to
+    /// 1. Default: all points.
     pub share: Option<f64>,
-    /// `monotone`: whether the metric falls instead of rising.
+    /// `monotone`: true if the metric must fall instead of rise.
     #[serde(default)]
     pub falls: bool,
-    /// Start and end of the time window, s; only for metrics made of bins. Default: all after the warm-up.
+    /// Start and end of a time window, s; only for metrics made of bins. Default: the whole run after the warm-up.
     pub window_s: Option<(f64, f64)>,
-    /// Width of the bins, s, a multiple of the plan's. Default: the plan's.
+    /// Width of the bins, s: a multiple of the plan's `bin_s`, which is the default.
     pub bin_s: Option<f64>,
-    /// Known reason for a difference, with its size. Without a reason, a failing claim counts as a difference.
+    /// Known reason for a failure, with the range of values that it explains. Without it, a failed claim counts as a
+    /// difference.
     pub because: Option<Because>,
-    /// Platform of the series; set internally, never in a plan. Default: the simulator.
+    /// Name of the platform that ran the series; `None` for the simulator. Set by the comparison of platforms, never in
+    /// a plan.
     #[serde(skip)]
     pub platform: Option<String>,
 }
 
 impl Claim {
-    /// Time window and bins of the claim.
+    /// Returns time window and bin width of the claim.
     pub(crate) fn lens(&self) -> Lens {
         Lens { window_s: self.window_s, bin_s: self.bin_s }
     }
 }
 
-/// A known reason for which a claim fails here.
+/// Known reason for which a claim fails in this laboratory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Because {
-    /// The reason, as the continuation of “because”.
+    /// Reason, as a clause that continues “because”.
     pub why: String,
-    /// Range explained by the reason: at each point where the claim fails, the printed number must lie within it.
+    /// Range of values that the reason explains. Each value for which the claim fails must lie within it.
     pub within: (f64, f64),
 }
 
-/// Origin of a claim.
+/// Kind of source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Tag {
     /// A number given in the text.
@@ -96,33 +99,33 @@ pub enum Tag {
     D,
 }
 
-/// Test of a claim.
+/// Kind of test of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
     /// The metric lies in `within`.
     Value,
-    /// The ratio of the metric of `series` to that of `to` lies in `within`.
+    /// The metric of `series` divided by that of `to` lies in `within`.
     Ratio,
     /// The metric of `series` is at least `factor` times that of `to`.
     Order,
     /// The metric of `series` is at most `factor` times that of `to`, plus `plus`.
     Below,
-    /// The metric hardly changes over the sweep.
+    /// The metric varies little over the sweep: by `tolerance` at most.
     Flat,
     /// The metric rises (or falls) along the sweep.
     Monotone,
-    /// The ratio of the metric at the last point to that at the first lies in `within`, a range without 1.
+    /// The metric at the last point divided by that at the first point lies in `within`, a range that excludes 1.
     Growth,
-    /// The metric lies to one side of the straight line between its first and its last point.
+    /// The metric lies on one side of the straight line between its first and last point.
     Curved,
-    /// The flows of a series get equal shares.
+    /// The flows of the series get equal shares.
     Equal,
-    /// The flows of a series get unequal shares.
+    /// The flows of the series get unequal shares.
     Unequal,
 }
 
-/// A flow as named by a claim.
+/// Reference to a flow in a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum FlowName {
@@ -141,11 +144,11 @@ impl fmt::Display for FlowName {
     }
 }
 
-/// Selected values of a swept parameter.
+/// Selection of values of a swept parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Where {
-    /// Any value of this list.
+    /// Any value in a list.
     Any(Vec<toml::Value>),
     /// A range of numbers.
     Range(Range),
@@ -157,14 +160,14 @@ pub enum Where {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// Lower end.
+    /// Lower bound; `None` for no bound.
     pub min: Option<f64>,
-    /// Upper end.
+    /// Upper bound; `None` for no bound.
     pub max: Option<f64>,
 }
 
 impl Where {
-    /// True if `level` is among the selected values.
+    /// Returns true if `level` is among the selected values.
     #[must_use]
     pub fn has(&self, level: &Level) -> bool {
         match self {

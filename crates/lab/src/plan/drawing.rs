@@ -1,4 +1,4 @@
-//! Plots of a plan, and their axes.
+//! Plotted metrics of a plan, and the axes of its figures.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -7,14 +7,14 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
-    /// Plotted metrics, one panel each; claims are about the first unless they name another.
+    /// Plotted metrics, one figure each. Claims are about the first, unless they name another metric.
     pub plot: Vec<Spanned<String>>,
-    /// Errors whose distribution over bins is plotted, one figure each, after the others.
+    /// Error metrics whose distribution over bins is plotted, one additional figure each.
     #[serde(default)]
     pub over_bins: Vec<Spanned<String>>,
-    /// Width of the bins of every flow's goodput, s.
+    /// Width of the bins in which every flow's goodput is recorded, s.
     pub bin_s: Option<f64>,
-    /// Sampling interval of every bottleneck's queue, ms.
+    /// Sampling interval of every bottleneck's queue length, ms.
     pub queue_trace_ms: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ pub enum Scale {
     Linear,
     /// Logarithmic.
     Log,
-    /// Categories: values are names.
+    /// Categories: values are names without numeric distance.
     Categories,
 }
 
@@ -40,9 +40,9 @@ pub enum Over {
     Sweep,
     /// Time within a run.
     Time,
-    /// The metric itself: the y axis is the share of runs below.
+    /// The metric itself; the y axis is the share of values at or below it.
     Distribution,
-    /// Width of the bins.
+    /// Width of the bins in which goodput is averaged.
     BinWidth,
 }
 
@@ -53,9 +53,9 @@ pub struct Axes {
     /// Quantity on the x axis.
     #[serde(default)]
     pub over: Over,
-    /// Over time: length of moving averages, s, drawn instead of bins.
+    /// For `over = "time"`: length of the moving average drawn instead of bins, s.
     pub average_s: Option<f64>,
-    /// Over the width of bins: the widths, multiples of the plan's `bin_s`.
+    /// For `over = "bin-width"`: the bin widths, s, multiples of the plan's `bin_s`.
     #[serde(default)]
     pub bin_widths_s: Vec<f64>,
     /// Label of the x axis. Default: the parameter's name.
@@ -63,7 +63,7 @@ pub struct Axes {
     /// Unit of the x axis.
     #[serde(default)]
     pub x_unit: String,
-    /// Factor of displayed values on the x axis: 100 for a percentage.
+    /// Factor applied to displayed values of the x axis, for example 100 for per cent.
     pub x_factor: Option<f64>,
     /// Scale of the x axis.
     #[serde(default)]

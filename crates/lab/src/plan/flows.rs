@@ -1,4 +1,4 @@
-//! The tables `[[flows]]` of a plan, and their subtables.
+//! Tables `[[flows]]` of a plan, and their subtables.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use super::transport;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// Label in figures, tables, traces and claims, followed by a number if there are several flows. Default: the place in the plan.
+    /// Label in figures, tables, traces and claims; a group of several flows appends a number. Default: the flow's
+    /// number in the plan.
     pub label: Option<String>,
     /// Number of flows.
     #[serde(default = "one")]
@@ -17,55 +18,56 @@ pub struct Flows {
     /// Start of the first flow, s.
     #[serde(default)]
     pub start_s: f64,
-    /// Delay of each further start, s.
+    /// Delay between the starts of consecutive flows of the group, s.
     #[serde(default)]
     pub stagger_s: f64,
     /// Application bytes to send. Default: unlimited.
     pub bytes: Option<u64>,
-    /// Round-trip time of the pair's access links, instead of the topology's.
+    /// Round-trip time over the flow's access links, ms. Default: the topology's.
     pub rtt_ms: Option<f64>,
-    /// Rate of the pair's access links, instead of the topology's; 0 for unlimited.
+    /// Rate of the flow's access links, Mbit/s; 0 for unlimited. Default: the topology's.
     pub access_mbps: Option<f64>,
-    /// Time from the start of each flow until its hosts are switched off, s. Default: never.
+    /// Lifetime of each flow's hosts after its start, s; then they are switched off. Default: unlimited.
     pub stays_s: Option<f64>,
-    /// True for flows in the reverse direction: their data shares bottlenecks with the others' reports.
+    /// True for flows in the reverse direction. Their data shares a queue with the reports and acknowledgements of
+    /// other flows.
     #[serde(default)]
     pub is_back: bool,
-    /// Times at which the sender's address changes, like that of a host behind a NAT whose mapping has expired, s from the start of the
-    /// run.
+    /// Times at which the sender's address changes, s from the start of the run. It models a NAT whose mapping has
+    /// expired.
     #[serde(default)]
     pub rebind_s: Vec<f64>,
     /// Special behaviour of the endpoints.
     #[serde(default)]
     pub ends: Ends,
-    /// Messages sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or in addition to one.
     pub messages: Option<MessagesTable>,
-    /// Web user that loads pages, instead of a stream.
+    /// Web pages loaded instead of a stream.
     pub web: Option<WebTable>,
-    /// Estimators of the flows' bottleneck.
+    /// Estimator of the flows' bottleneck rate.
     pub estimate: Option<EstimateTable>,
-    /// Bottlenecks crossed, first and last, counted from 1. Default: all.
+    /// First and last bottleneck crossed, from 1. Default: all bottlenecks.
     pub over: Option<(usize, usize)>,
-    /// The sender's node in a graph.
+    /// Name of the sender's node in a graph.
     pub from: Option<String>,
-    /// The receiver's node in a graph.
+    /// Name of the receiver's node in a graph.
     pub to: Option<String>,
-    /// Transport, instead of the series's.
+    /// Transport of these flows. Default: the series' transport.
     #[serde(default, deserialize_with = "transport::perhaps_named")]
     pub transport: Option<Carrier>,
 }
 
-/// The subtable `ends` of `[[flows]]`: unusual behaviour of DFCP endpoints.
+/// The subtable `ends` of `[[flows]]`: special behaviour of DFCP endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
-    /// Rate of data from the sending application, Mbit/s. Default: unlimited.
+    /// Rate at which the sending application writes, Mbit/s. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_mbps: Option<f64>,
-    /// Time during which the sending application has data, s, alternating with `off_s`.
+    /// Length of the periods in which the sending application has data, s; alternates with `off_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_s: Option<f64>,
-    /// Time during which the sending application has no data, s, alternating with `on_s`.
+    /// Length of the pauses in which the sending application has no data, s; alternates with `on_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub off_s: Option<f64>,
     /// Rate at which the receiving application reads, Mbit/s. Default: unlimited.
@@ -74,24 +76,24 @@ pub struct Ends {
     /// Receiver's memory for unread blocks, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
-    /// Drift of the receiver's clock, ppm: fast if positive, slow if negative.
+    /// Drift of the receiver's clock, ppm; positive for a fast clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
-    /// Interval at which packets are passed to the receiver in batches, ms, as by a network interface with interrupt coalescing.
+    /// Interval at which arrived packets are handed to the receiver in batches, ms: a model of interrupt coalescing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_batch_ms: Option<f64>,
-    /// False claim in the receiver's reports.
+    /// False statement in the receiver's reports, to test the sender's defence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lie: Option<Lie>,
 }
 
-/// False claim in a receiver's reports.
+/// False statement in a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lie {
-    /// Arrival rates four times the real ones.
+    /// The reported arrival rates are four times the real ones.
     Arrivals,
-    /// Loss of half of all packets that arrive.
+    /// Half of all packets that arrive are reported as lost.
     Losses,
 }
 
@@ -130,14 +132,15 @@ impl Default for Flows {
 pub struct MessagesTable {
     /// Size of each message, bytes.
     pub bytes: u32,
-    /// Interval of messages, ms.
+    /// Interval between messages, ms.
     pub every_ms: f64,
-    /// Deadline of a message after it is handed over, ms.
+    /// Deadline, ms after the message was handed over.
     pub deadline_ms: f64,
-    /// Share of messages to deliver in time, percent; only DFCP takes it as a target. Default 99.9.
+    /// Share of messages to deliver before the deadline, %. DFCP alone uses it, as the target of its redundancy.
+    /// Default 99.9.
     #[serde(default = "target_percent")]
     pub target_percent: f64,
-    /// True to send an unlimited stream beside the messages; DFCP only.
+    /// True to also send an unlimited stream; DFCP only.
     #[serde(default)]
     pub beside_stream: bool,
 }
@@ -146,13 +149,13 @@ fn target_percent() -> f64 {
     99.9
 }
 
-/// The subtable `[flows.web]`: a web user loading pages by TCP, instead of one stream. In this model a page is loaded a random time after
-/// the previous one, whether that is complete or not, and opens all its connections at once; each carries a random number of bytes, and
-/// closes. Times and sizes are exponentially distributed, and follow the seed.
+/// The subtable `[flows.web]`: a web user that loads pages over TCP. Each page opens several connections at the same
+/// time, which carry a random number of bytes and close. The next page follows after a random time, even if the
+/// previous one is incomplete. Times and sizes are exponentially distributed and drawn from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebTable {
-    /// Connections per page. Default 6, the number that browsers open to a server.
+    /// Connections per page. Default 6, as browsers open per server.
     #[serde(default = "connections")]
     pub connections: u32,
     /// Mean bytes per connection.
@@ -161,16 +164,17 @@ pub struct WebTable {
     pub page_every_s: f64,
 }
 
-/// The subtable `[flows.estimate]`: test packets of 60 bytes beside the flow's data, from whose arrivals an observer estimates the rate of
-/// the flow's bottleneck.
+/// The subtable `[flows.estimate]`: test packets of 60 bytes on the flow's path. An observer at the receiver estimates
+/// the bottleneck's rate from their arrival times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EstimateTable {
     /// Interval of test packets, ms. Default 100.
     pub probe_every_ms: Option<f64>,
-    /// Queueing delay from which the queue counts as busy, ms. Default 20, or the interval if that is less.
+    /// Queueing delay at which the queue counts as busy, ms. Default: 20, or the interval if that is shorter.
     pub threshold_ms: Option<f64>,
-    /// Longest time between test packets before the model of the queue is reset, ms. Default ten intervals, or one second if that is more.
+    /// Longest gap between test packets, ms; after a longer one, the model of the queue is reset. Default: ten
+    /// intervals, or 1000 if that is longer.
     pub gap_ms: Option<f64>,
 }
 

@@ -1,21 +1,21 @@
-//! Names of transports in plans.
+//! Transports that plans can name.
 
 use serde::{Deserialize, Serialize};
 
-/// A transport that a plan can name.
+/// Kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// DFCP as described in the documents.
+    /// Classic DFCP: the protocol of the thesis.
     Classic,
-    /// DFCP's default profile, unencrypted.
+    /// DFCP's modern profile, unencrypted.
     Modern,
     /// CUBIC of Linux 6.12.
     Cubic,
     /// CUBIC of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "cubic-2008")]
     Cubic2008,
-    /// Reno with selective acknowledgements, as in Linux 6.12.
+    /// NewReno with selective acknowledgements, as in Linux 6.12.
     Newreno,
     /// NewReno of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "newreno-2008")]
@@ -34,54 +34,54 @@ pub enum Kind {
     QuicNewreno,
     /// QUIC with BBR version 1.
     QuicBbr,
-    /// Messages with fixed FEC: 10 repair datagrams after every 20.
+    /// Messages with fixed FEC: 10 repair datagrams after every 20 data datagrams.
     #[serde(rename = "fec-20-10")]
     Fec2010,
-    /// Messages with ARQ only, as in SRT.
+    /// Messages with ARQ only, like SRT.
     Arq,
-    /// No transport: the computed bound, the fewest datagrams per message that any transport needs.
+    /// No transport: the theoretical bound, computed as the fewest datagrams per message that any transport needs.
     MessageBound,
 }
 
 impl Kind {
-    /// True for DFCP, in either profile.
+    /// Returns true for DFCP, in either profile.
     #[must_use]
     pub fn is_dfcp(self) -> bool {
         matches!(self, Self::Classic | Self::Modern)
     }
 
-    /// True for QUIC.
+    /// Returns true for QUIC.
     #[must_use]
     pub fn is_quic(self) -> bool {
         matches!(self, Self::QuicCubic | Self::QuicNewreno | Self::QuicBbr)
     }
 
-    /// True for a model of TCP.
+    /// Returns true for a model of TCP.
     #[must_use]
     pub fn is_tcp(self) -> bool {
         !self.is_dfcp() && !self.is_quic() && !self.is_of_messages()
     }
 
-    /// True for a model of a current kernel's TCP, driven by that kernel's clock. Models of 2008 have their own clock, and Reno and Tahoe
-    /// none.
+    /// Returns true for a model of a current Linux kernel's TCP, whose timers follow the kernel's clock. The models of
+    /// 2008 have a fixed clock; Reno and Tahoe have none.
     #[must_use]
     pub fn is_tcp_of_today(self) -> bool {
         matches!(self, Self::Cubic | Self::Newreno | Self::Bbr | Self::Dctcp)
     }
 
-    /// True if a plan can enable ECN: for current TCP, except DCTCP, which always has it.
+    /// Returns true if a plan may set `ecn`: for current TCP except DCTCP, which always uses ECN.
     #[must_use]
     pub fn may_have_ecn(self) -> bool {
         self.is_tcp_of_today() && self != Self::Dctcp
     }
 
-    /// True if the transport carries only messages: a model, or the bound.
+    /// Returns true if the transport carries only messages: a model, or the bound.
     #[must_use]
     pub fn is_of_messages(self) -> bool {
         matches!(self, Self::Fec2010 | Self::Arq | Self::MessageBound)
     }
 
-    /// Name of the transport in plans.
+    /// Returns the name of the transport in plans.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -7,11 +7,11 @@ use super::flows::Flows;
 use super::model::Plan;
 use super::{PlanError, Source};
 
-/// Greatest length of a label in characters: longer ones do not fit into legends.
+/// Greatest length of a label, characters: longer ones do not fit into legends.
 const LABEL_CHARS_MAX: usize = 40;
 
 impl Flows {
-    /// Label of the flow at index `place` of this group: numbered if there are several.
+    /// Returns the label of flow `place` in this group; numbered if the group has several flows.
     pub(crate) fn label_of(&self, place: u32) -> Option<String> {
         let label = self.label.as_ref()?;
         Some(if self.count > 1 { format!("{label} {}", place + 1) } else { label.clone() })
@@ -19,7 +19,8 @@ impl Flows {
 }
 
 impl Plan {
-    /// Label of each flow, in order. Empty if the number of flows varies between runs, so that an index identifies no flow.
+    /// Returns the label of each flow, in order. Empty if the number of flows varies between runs, so that an index
+    /// does not identify a flow.
     pub(crate) fn flow_labels(&self) -> Vec<Option<String>> {
         if self.has_varied_counts() {
             return Vec::new();
@@ -28,7 +29,7 @@ impl Plan {
         groups.flat_map(|flows| (0..flows.count).map(|place| flows.label_of(place))).collect()
     }
 
-    /// Index of a flow.
+    /// Returns the index of a flow, from 0; `None` if no flow has this label.
     pub(crate) fn place_of(&self, flow: &FlowName) -> Option<usize> {
         match flow {
             FlowName::Number(number) => Some(number.saturating_sub(1)),
@@ -45,7 +46,7 @@ impl Plan {
     }
 }
 
-/// Checks that labels of flows differ, and that claims name existing ones.
+/// Checks that the labels of flows are unique, and that claims refer to existing flows.
 pub(super) fn check_labels(source: &Source) -> Result<(), PlanError> {
     let plan = &source.plan;
     let mut taken: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Values of swept parameters, and points (one value of each parameter).
+//! Values of swept parameters, and points of a sweep.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Level for a value in a plan.
+    /// Converts a value of a plan.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         match as_number(value) {
@@ -42,17 +42,17 @@ impl fmt::Display for Level {
 /// Point of a sweep: one value for each swept parameter, in the plan's order.
 pub type Point = Vec<(String, Level)>;
 
-/// Formats a point as text.
+/// Formats a point as text, for example `loss 0.1, flows 2`.
 pub(crate) fn name(point: &Point) -> String {
     point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The level of the parameter `name` at a point.
+/// Returns the value of parameter `name` at a point.
 pub(crate) fn level<'point>(point: &'point Point, name: &str) -> Option<&'point Level> {
     point.iter().find(|(parameter, _)| parameter == name).map(|(_, level)| level)
 }
 
-/// The value as a number, if it is one.
+/// Returns an integer or float as a number; `None` for other values.
 pub(super) fn as_number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }

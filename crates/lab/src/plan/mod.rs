@@ -1,4 +1,4 @@
-//! Plans: one TOML file for each figure, table or question.
+//! Plans of experiments: one TOML file for each figure, table or question.
 
 mod blocks;
 mod carrier;
@@ -29,7 +29,7 @@ pub use self::rates::{Rates, RatesFrom, TraceError, Way};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread, TOLERANCE_WITH_LOSS};
 pub use self::topology::{Bottleneck, Discipline, GraphLink, Impairments, Random, Shape, Topology, Ways};
 
-/// A plan with its source text.
+/// A plan with its file name and text.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Name of the file, for messages.
@@ -40,7 +40,7 @@ pub struct Source {
     text: String,
 }
 
-/// Error in a plan, with its position.
+/// Error in a plan, with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {message}")]
 pub struct PlanError {
@@ -48,13 +48,14 @@ pub struct PlanError {
     pub file: String,
     /// Number of the line, from 1.
     pub line: usize,
-    /// Message: one sentence with the next step.
+    /// Sentence that states the fault and the next step.
     pub message: String,
 }
 
 impl Source {
-    /// Reads the text of a plan and checks the consistency of its names. Its runs may still be impossible: [`reading`](crate::reading)
-    /// checks them, too. `traces` are the traces embedded with the plan, by name and text; others are read from files beside it.
+    /// Parses the text of a plan and checks its consistency. Runs may still be impossible, which
+    /// [`reading`](crate::reading) checks in addition. `traces` holds the name and text of embedded traces; other
+    /// traces are read from files beside the plan.
     pub(crate) fn read(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),
@@ -67,7 +68,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Reads the traces that the plan names.
+    /// Loads the traces that the plan names.
     fn load_rates(&mut self, traces: &[(&str, &str)]) -> Result<(), PlanError> {
         let mut rates = std::mem::take(&mut self.plan.rates);
         for rates in &mut rates {
@@ -81,12 +82,12 @@ impl Source {
         Ok(())
     }
 
-    /// Makes an error at the byte offset `at` of the text.
+    /// Creates an error at byte offset `at` of the text.
     pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> PlanError {
         PlanError { file: self.file.clone(), line: line_of(&self.text, at), message: message.into() }
     }
 
-    /// Text of the plan.
+    /// Returns the text of the plan.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

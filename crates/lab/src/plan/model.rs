@@ -1,4 +1,4 @@
-//! A plan, and those tables of its file that have no module of their own.
+//! A plan, and the smaller tables of its file.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::run::{Agreement, RunTable, Shorter, Spread};
 use super::topology::Topology;
 use super::transport;
 
-/// `source` of a plan that is not from a document.
+/// Value of `source` for a plan of this project, without a source document.
 const OURS: &str = "ours";
 
-/// A plan: one figure, table or question.
+/// A plan: an experiment for one figure, table or question.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -25,28 +25,28 @@ pub struct Plan {
     pub id: String,
     /// Title, one line.
     pub title: String,
-    /// Documents and figures; `ours` for a plan that is not from a document.
+    /// Source documents and their figures; `ours` for a plan of this project.
     pub source: String,
     /// Question that the plan answers.
     pub question: String,
-    /// Statement of the document, in a sentence or two; for a plan of this project, background for the reader.
+    /// Statement of the source document, in a sentence or two. In a plan of this project: background.
     #[serde(default)]
     pub says: String,
-    /// Facts for the reader: details that the documents do not state, choices, known traps.
+    /// Notes for the reader: details missing in the source documents, choices, known traps.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Duration and repetitions.
+    /// Duration and number of runs.
     pub run: RunTable,
-    /// Changes in the quick form (`--quick`).
+    /// Settings of the quick form (`--quick`).
     #[serde(default)]
     pub quick: Shorter,
-    /// Additional changes in the small form (`--small`).
+    /// Additional settings of the small form (`--small`).
     #[serde(default)]
     pub small: Shorter,
-    /// Values drawn from the seed of a run, in addition to losses.
+    /// Start and round-trip times drawn from the seed of a run.
     #[serde(default)]
     pub spread: Spread,
-    /// Required agreement of platforms.
+    /// Required agreement between platforms.
     #[serde(default)]
     pub agreement: Agreement,
     /// Network of the plan.
@@ -54,42 +54,42 @@ pub struct Plan {
     /// Flows over the network, the same for every series. Default: one flow.
     #[serde(default = "one_flow")]
     pub flows: Vec<Spanned<Flows>>,
-    /// Compared series.
+    /// Compared series, each a curve of the figure.
     pub series: Vec<Spanned<Series>>,
     /// Swept parameters; the first is the x axis.
     #[serde(default)]
     pub sweep: Vec<Spanned<Axis>>,
-    /// Changes of bottlenecks during a run.
+    /// Scheduled changes of bottlenecks during a run.
     #[serde(default)]
     pub time: Vec<Spanned<Change>>,
-    /// Rates that follow a random walk during a run.
+    /// Random walks of bottlenecks' rates.
     #[serde(default)]
     pub walks: Vec<Spanned<Walk>>,
-    /// Rates from recorded traces.
+    /// Recorded rates of bottlenecks.
     #[serde(default)]
     pub rates: Vec<Spanned<Rates>>,
-    /// Times during which a bottleneck delivers nothing.
+    /// Intervals during which a bottleneck delivers no packets.
     #[serde(default)]
     pub outages: Vec<Spanned<Outage>>,
-    /// Metrics measured.
+    /// Plotted metrics and sampling intervals.
     pub metrics: Metrics,
     /// Axes of the plots.
     #[serde(default)]
     pub axes: Axes,
-    /// Claims of the documents.
+    /// Claims of the source documents, tested on the measurements.
     #[serde(default)]
     pub claims: Vec<Spanned<Claim>>,
 }
 
 impl Plan {
-    /// True if the plan is not from a document.
+    /// Returns true for a plan of this project, without a source document.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let source = self.source.trim();
         source.is_empty() || source.eq_ignore_ascii_case(OURS)
     }
 
-    /// Note for every figure with a sender that is given its fair share.
+    /// Returns a note on the series whose senders are configured with their fair share; `None` without such series.
     #[must_use]
     pub fn oracle_note(&self) -> Option<String> {
         let told = self.series.iter().map(Spanned::get_ref).filter(|series| series.transport.is_told_its_share());
@@ -116,13 +116,13 @@ pub struct Series {
     /// Transport of the series's flows.
     #[serde(deserialize_with = "transport::named")]
     pub transport: Carrier,
-    /// Parameters that differ for this series, by name.
+    /// Parameters with a different value for this series, by name.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// Points of the series: a value, a list or a range for each swept parameter. Default: all points.
+    /// Points at which the series is run: a value, list or range for each swept parameter. Default: all points.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
-    /// Number of runs of each point in the full form, if it differs from that of `[run]`.
+    /// Number of runs per point in the full form. Default: the value of `[run]`.
     pub seeds: Option<u32>,
 }
 
@@ -140,7 +140,7 @@ pub struct Axis {
     pub small: Option<Vec<toml::Value>>,
 }
 
-/// A table `[[outages]]` of a plan: a time during which a bottleneck delivers nothing, in both directions.
+/// A table `[[outages]]` of a plan: an interval during which a bottleneck delivers no packets in either direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
@@ -153,7 +153,7 @@ pub struct Outage {
     pub bottleneck: usize,
 }
 
-/// A table `[[time]]` of a plan: a change of a bottleneck, in the direction of data.
+/// A table `[[time]]` of a plan: a scheduled change of a bottleneck, in the forward direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -162,15 +162,15 @@ pub struct Change {
     /// Number of the bottleneck, from 1. Default 1.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// Rate from then on, Mbit/s.
+    /// New rate, Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// One-way delay from then on, ms.
+    /// New one-way delay, ms.
     pub delay_ms: Option<f64>,
-    /// Probability of independent loss from then on.
+    /// New probability of independent loss.
     pub loss: Option<f64>,
 }
 
-/// A table `[[walks]]` of a plan: a random walk of a bottleneck's rate between two shares of its nominal rate, different for each seed.
+/// A table `[[walks]]` of a plan: a random walk of a bottleneck's rate, different for each seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
@@ -179,11 +179,12 @@ pub struct Walk {
     pub bottleneck: usize,
     /// Time between steps, ms.
     pub every_ms: f64,
-    /// Least share of the nominal rate.
+    /// Lower bound of the rate, as a share of the nominal rate.
     pub lowest: f64,
-    /// Greatest share of the nominal rate.
+    /// Upper bound of the rate, as a share of the nominal rate.
     pub highest: f64,
-    /// Greatest step, as a share of the nominal rate; steps are uniformly distributed up to it, in both directions.
+    /// Greatest change per step, as a share of the nominal rate. Steps are uniformly distributed between −`step` and
+    /// `step`.
     pub step: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Parameters by name, as used in sweeps, series and quick runs.
+//! Plan parameters that sweeps, series and short forms can set by name.
 
 use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
@@ -10,7 +10,7 @@ use super::model::{Change, Plan};
 use super::topology::Discipline;
 use super::transport;
 
-/// Names of parameters that need no number, with descriptions, for messages and the documentation.
+/// Parameters with a fixed name, and their descriptions, for error messages and the documentation.
 pub const PARAMETERS: [(&str, &str); 48] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("up_mbps", "the same up, in data's direction, where that is another one"),
@@ -62,7 +62,7 @@ pub const PARAMETERS: [(&str, &str); 48] = [
     ("warm_up_s", "seconds which goodput leaves out"),
 ];
 
-/// Names of parameters with a number N (one of several objects, counted from 1) or with the name of another parameter.
+/// Parameters whose name contains a number N, from 1, or the name of another parameter.
 pub const NUMBERED: [(&str, &str); 13] = [
     ("parameters.NAME", "classic's parameter NAME of thesis table 3.2, such as inctokens"),
     ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
@@ -79,10 +79,10 @@ pub const NUMBERED: [(&str, &str); 13] = [
     ("flowsN.bytes", "application bytes of the [[flows]] N"),
 ];
 
-/// Sets the parameter `name` of `plan`.
+/// Sets parameter `name` of `plan`.
 ///
 /// # Errors
-/// Fails with one sentence if there is no such parameter, or the value is invalid for it.
+/// Fails with a sentence if the parameter does not exist, or the value is invalid for it.
 pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     if let Some((group, field)) = name.split_once('.') {
         if group == "parameters" {
@@ -117,7 +117,7 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         }
         "app_mbps" | "on_s" | "off_s" | "read_mbps" | "receive_memory_kib" | "clock_ppm" | "receive_batch_ms"
         | "lie" => {
-            // Flows with another transport keep their own setting, as for options.
+            // Applied to flows with DFCP only; flows with another transport keep their settings.
             let is_dfcp = |flows: &&mut Flows| flows.transport.as_ref().is_none_or(|own| own.kind.is_dfcp());
             let mut flows = plan.flows.iter_mut().map(Spanned::get_mut).filter(is_dfcp);
             return flows.try_for_each(|flows| set_of_ends(&mut flows.ends, name, value));
@@ -190,7 +190,7 @@ fn set_of_ends(ends: &mut Ends, name: &str, value: &Value) -> Result<(), String>
     Ok(())
 }
 
-/// Sets a parameter of all flows with messages.
+/// Sets a parameter of all flows with messages. Fails if there are none.
 fn set_of_messages(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     let all = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().messages.as_mut());
     let all: Vec<&mut MessagesTable> = all.collect();
@@ -209,7 +209,7 @@ fn set_of_messages(plan: &mut Plan, name: &str, value: &Value) -> Result<(), Str
     Ok(())
 }
 
-/// Sets a parameter of all flows with web traffic.
+/// Sets a parameter of all flows with web traffic. Fails if there are none.
 fn set_of_web(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     let all: Vec<_> = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().web.as_mut()).collect();
     if all.is_empty() {
@@ -224,7 +224,7 @@ fn set_of_web(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> 
     Ok(())
 }
 
-/// Sets a parameter of all flows with an estimator.
+/// Sets a parameter of all flows with an estimator. Fails if there are none.
 fn set_of_estimate(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     let all: Vec<_> = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().estimate.as_mut()).collect();
     if all.is_empty() {
@@ -244,17 +244,17 @@ fn carriers(plan: &mut Plan) -> impl Iterator<Item = &mut Carrier> {
     series.chain(plan.flows.iter_mut().filter_map(|flows| flows.get_mut().transport.as_mut()))
 }
 
-/// Sets an option in the transports that have it.
+/// Sets an option in all transports that accept it.
 fn set_option(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     carriers(plan).try_for_each(|carrier| set_option_of(carrier, name, value))
 }
 
-/// Sets a parameter of thesis table 3.2 in classic connections.
+/// Sets a parameter of thesis table 3.2 in all classic transports.
 fn set_of_table(plan: &mut Plan, name: &str, field: &str, value: &Value) -> Result<(), String> {
     let parameter: Parameter = field.parse().map_err(|error| format!("`{name}`: {error}"))?;
     let value: u64 = whole(name, value)?;
     for carrier in carriers(plan).filter(|carrier| carrier.name() == "classic") {
-        // The name may be spelled differently in a table of the plan.
+        // Replace an entry whose name is spelled differently in the plan.
         carrier.parameters.retain(|other, _| other.parse() != Ok(parameter));
         carrier.parameters.insert(field.to_owned(), value);
     }
@@ -298,7 +298,7 @@ fn flag(name: &str, value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{name}` is true or false, not {}", Level::of(value)))
 }
 
-/// Value of a word, or else the number.
+/// Returns the value of a word; otherwise the number.
 fn word_or<T>(value: &Value, of_word: fn(&str) -> Option<T>, number: Result<T, String>) -> Result<T, String> {
     value.as_str().and_then(of_word).map_or(number, Ok)
 }
@@ -320,7 +320,7 @@ fn unknown(name: &str) -> String {
     format!("there is no parameter `{name}`; choose one of {names}")
 }
 
-/// Reads a number, with or without a decimal point.
+/// Reads an integer or float.
 ///
 /// # Errors
 /// Fails if the value is not a number.
@@ -329,7 +329,7 @@ fn number(name: &str, value: &Value) -> Result<f64, String> {
 }
 
 fn whole<T: TryFrom<i64>>(name: &str, value: &Value) -> Result<T, String> {
-    // Integers may be written as 4.7e9, too.
+    // Integers may be written as floats, such as 4.7e9.
     let float = value.as_float().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64);
     let whole = value.as_integer().or(float).and_then(|whole| T::try_from(whole).ok());
     whole.ok_or_else(|| format!("`{name}` is a whole number and not negative, not {}", Level::of(value)))

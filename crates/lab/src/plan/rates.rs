@@ -1,4 +1,4 @@
-//! The tables `[[rates]]`: bottlenecks with a recorded rate.
+//! Tables `[[rates]]` of a plan: bottlenecks with a recorded rate.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 use dfcp_netem::{DeliveryTrace, DeliveryTraceError, TRACE_TEXT_BYTES_MAX};
 use serde::Deserialize;
 
-/// A table `[[rates]]` of a plan: a recorded rate for a bottleneck, instead of `rate_mbps`.
+/// A table `[[rates]]` of a plan: a recorded rate of a bottleneck over time, instead of `rate_mbps`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
@@ -16,14 +16,14 @@ pub struct Rates {
     pub bottleneck: usize,
     /// Source of the rate.
     pub from: RatesFrom,
-    /// Path of the file, absolute or relative to the plan's directory.
+    /// Path of the file, absolute or relative to the plan.
     pub file: String,
     /// Direction of the bottleneck. Default: up, the direction of data.
     #[serde(default)]
     pub way: Way,
-    /// Width of the bins over which the trace's rate is averaged, ms. Default 20.
+    /// Width of the bins over which the recorded rate is averaged, ms. Default 20.
     pub bin_ms: Option<f64>,
-    /// Trace in the file; `None` until it is read.
+    /// Contents of the file; `None` until it is read.
     #[serde(skip)]
     pub trace: Option<DeliveryTrace>,
 }
@@ -43,7 +43,7 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RatesFrom {
-    /// A trace in the format of mahimahi: each line is the millisecond at which a packet of 1500 bytes may be sent.
+    /// A mahimahi trace: each line is a time in ms at which a packet of 1500 bytes may be sent.
     Trace,
 }
 
@@ -51,18 +51,18 @@ fn first() -> usize {
     1
 }
 
-/// Reason for which a trace cannot be used.
+/// Error of reading a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file cannot be read: its name, and the reason.
+    /// The file cannot be read: path and reason.
     #[error("cannot read the trace {0}: {1}")]
     File(String, String),
-    /// The file is not a trace: its name, and the fault.
+    /// The file is not a valid trace: path and fault.
     #[error("{0}, line {line}: {1}", line = .1.line)]
     Content(String, DeliveryTraceError),
 }
 
-/// Reads a trace.
+/// Reads a trace from a file.
 fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
     let shown = path.display().to_string();
     let unreadable = |error: String| TraceError::File(shown.clone(), error);
@@ -76,7 +76,7 @@ fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
 }
 
 impl Rates {
-    /// Reads the trace from `brought` (name and text of embedded traces), or from a file beside the plan `plan_file`.
+    /// Loads the trace: from `brought` (name and text of embedded traces), or from a file beside the plan `plan_file`.
     pub(super) fn load(&mut self, plan_file: &str, brought: &[(&str, &str)]) -> Result<(), TraceError> {
         let RatesFrom::Trace = self.from;
         let trace = match brought.iter().find(|(name, _)| *name == self.file) {

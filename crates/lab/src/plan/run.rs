@@ -1,4 +1,4 @@
-//! Duration and number of a plan's runs, and the required agreement of platforms.
+//! Duration and number of a plan's runs, and the required agreement between platforms.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ pub struct RunTable {
     /// Duration, in simulated seconds.
     #[serde(default = "duration_s")]
     pub duration_s: f64,
-    /// Warm-up, s: excluded from goodput.
+    /// Length of the warm-up, s, which is excluded from goodput.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
-    /// Warm-up in round trips of the slowest flow, if that is longer.
+    /// Length of the warm-up in longest round-trip times, if that is longer than `warm_up_s`.
     #[serde(default)]
     pub warm_up_rtts: f64,
-    /// Number of runs of every point.
+    /// Number of runs per point, each with another seed.
     #[serde(default = "seeds")]
     pub seeds: u32,
-    /// Statistic of a point's runs that claims are compared with.
+    /// Statistic of a point's runs with which claims are tested.
     #[serde(default)]
     pub judge_by: JudgeBy,
 }
@@ -36,19 +36,20 @@ pub enum JudgeBy {
     Median,
 }
 
-/// The table `[spread]`: values drawn from the seed of a run in addition to losses, so that a result does not depend on one phase.
+/// The table `[spread]`: random variation drawn from a run's seed, in addition to losses. It prevents results that
+/// depend on one phase of the flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// Greatest delay of a flow's start, in its round trips, uniformly distributed.
+    /// Greatest delay of a flow's start, in multiples of its round-trip time; uniformly distributed.
     #[serde(default)]
     pub start_rtts: f64,
-    /// Greatest relative deviation of the access links' round-trip times from the plan's, uniformly distributed.
+    /// Greatest relative deviation of access links' round-trip times from the plan's; uniformly distributed.
     #[serde(default)]
     pub rtt: f64,
 }
 
-// The documents use these settings throughout.
+// Default of the source documents.
 fn duration_s() -> f64 {
     60.0
 }
@@ -61,22 +62,23 @@ fn seeds() -> u32 {
     5
 }
 
-/// The tables `[quick]` and `[small]`: shorter forms of the plan that must show the same results.
+/// The tables `[quick]` and `[small]`: shorter forms of the plan, which must show the same results.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shorter {
-    /// Duration instead of the run's, s.
+    /// Duration of a run, s. Default: the value of `[run]`.
     pub duration_s: Option<f64>,
-    /// Warm-up instead of the run's, s.
+    /// Length of the warm-up, s. Default: the value of `[run]`.
     pub warm_up_s: Option<f64>,
-    /// Number of seeds instead of the run's.
+    /// Number of runs per point. Default: the value of `[run]`.
     pub seeds: Option<u32>,
-    /// Parameters of this form, by name.
+    /// Parameters set in this form, by name.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// Only in `[small]`: rate of the fastest link after scaling, Mbit/s, if the plan has a link above 200 Mbit/s. Default 100.
+    /// Only in `[small]`: rate to which the fastest link is scaled, Mbit/s, if it exceeds this rate. Default: 100, if a
+    /// link exceeds 200.
     pub fastest_mbps: Option<f64>,
-    /// Note on what the shorter form does not show.
+    /// Note about results that the shorter form cannot show.
     #[serde(default)]
     pub note: String,
 }
@@ -84,10 +86,10 @@ pub struct Shorter {
 /// Greatest relative difference of two platforms' means with random loss, as a share of the reference.
 pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
 
-/// The table `[agreement]`: a stricter tolerance than the one for every plan.
+/// The table `[agreement]`: a tolerance that differs from the default of all plans.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// Tolerance instead of [`TOLERANCE_WITH_LOSS`].
+    /// Tolerance with random loss, as a share. Default: [`TOLERANCE_WITH_LOSS`].
     pub tolerance_with_loss: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! A transport as written in plans: a name, or a table with options. Records state the same by kind and rate; see [`Carrier`].
+//! Syntax of a transport in plans: a name, or a table with options. Records use the form of [`Carrier`] instead.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer};
 use super::carrier::{Carrier, ORACLE, Pace, Redundancy};
 use super::kind::Kind;
 
-/// A transport as written in a plan.
+/// A transport, deserialized from the syntax of plans.
 struct Written(Carrier);
 
-/// Name of a transport in a plan.
+/// Name of a transport in a plan: a kind, or `oracle`.
 #[derive(Clone, Copy)]
 enum Name {
     Oracle,
@@ -32,7 +32,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// A transport's table in TOML.
+/// A transport as a TOML table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -53,7 +53,7 @@ struct Table {
 }
 
 impl Name {
-    /// Carrier for the name without options: the product's default rate is the automatic one.
+    /// Returns the transport without options. `modern` has the automatic rate, like the product.
     fn carrier(self) -> Carrier {
         match self {
             Self::Oracle => Carrier::oracle(),
@@ -142,7 +142,7 @@ mod tests {
             (json!({ "kind": "modern", "codec": true }), json!({ "kind": "modern", "rate": "auto", "codec": true })),
             (json!({ "kind": "modern", "rate": "line" }), json!({ "kind": "modern", "rate": "line" })),
             (json!({ "kind": "modern", "rate": 7.5 }), json!({ "kind": "modern", "rate": 7.5 })),
-            // The form of the records of 2026, whose runs are found by their settings.
+            // Records made in 2026 use this form, and their runs are found by settings, so it must not change.
             (json!("oracle"), json!({ "kind": "modern" })),
             (json!({ "kind": "oracle", "codec": true }), json!({ "kind": "modern", "codec": true })),
             (json!("classic"), json!({ "kind": "classic" })),

@@ -1,9 +1,9 @@
-//! Plans of the project, embedded in the program.
+//! Plans of this project, embedded in the program.
 
 use super::parse_with;
 use crate::plan::{PlanError, Source};
 
-/// Name and text of every plan in `plans/`, in the order of the report.
+/// File name and text of every plan in `plans/`, in the order of the report.
 const TEXTS: &[(&str, &str)] = &[
     ("V1.toml", include_str!("../../plans/V1.toml")),
     ("V2.toml", include_str!("../../plans/V2.toml")),
@@ -89,13 +89,13 @@ const TEXTS: &[(&str, &str)] = &[
     ("M1.toml", include_str!("../../plans/M1.toml")),
 ];
 
-/// Name and text of every trace named by these plans.
+/// File name and text of every trace that the embedded plans use.
 const TRACES: &[(&str, &str)] = &[("mobile.trace", include_str!("../../plans/mobile.trace"))];
 
-/// Plans of the project, in the order of the report.
+/// Returns the embedded plans, in the order of the report.
 ///
 /// # Errors
-/// Never fails in a tested program.
+/// Fails only if an embedded plan is invalid, which tests exclude.
 pub fn builtin() -> Result<Vec<Source>, PlanError> {
     TEXTS.iter().map(|(file, text)| parse_with(file, text, TRACES)).collect()
 }

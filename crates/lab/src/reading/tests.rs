@@ -223,7 +223,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     let sources = read().unwrap();
     let run = &expand(&sources[0], Choice { form: Form::Full, seeds: Some(1) }).unwrap()[0];
     let changes = run.scenario.drawn(1).changes;
-    // 3 packets in the first 10 ms, and 4 in all others: 0, 3, 3; then 10, 10, 13, 13.
+    // The trace has 3 packets in the first 10 ms and 4 in every other bin, at 0, 3, 3; 10, 10, 13, 13 ms and so on.
     let rates: Vec<u64> = changes.iter().filter_map(|change| change.rate_bps).take(3).collect();
     assert_eq!(rates, [3_600_000, 4_800_000, 4_800_000]);
     assert_eq!((changes[1].at_ns, run.scenario.drawn(1).drawn(2).changes.len()), (10_000_000, changes.len()));
@@ -243,7 +243,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     let twice = format!("{}{}", rates_with("", ""), rates_with("", ""));
     write("a.toml", &SMALL.replacen("[topology]", &format!("{twice}[topology]"), 1));
     assert!(read().unwrap_err().contains("from elsewhere, too"));
-    // One rate in each direction: the first is that of data, the second the reverse one.
+    // Two traces, one per direction: the first applies to data, the second to the reverse direction.
     let both = format!("{}{}", rates_with("", ""), rates_with("bin_ms = 10", "way = \"down\"\nbin_ms = 20"));
     write("a.toml", &SMALL.replacen("[topology]", &format!("{both}[topology]"), 1));
     let sources = read().unwrap();
@@ -252,7 +252,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
         let changes = run.scenario.drawn(1).changes;
         changes.iter().find(|change| change.is_back == is_back).and_then(|change| change.rate_bps)
     };
-    // 3 packets in 10 ms, and 3 + 4 in 20 ms.
+    // The first bin of 10 ms has 3 packets; the first bin of 20 ms has 3 + 4.
     assert_eq!((first(false), first(true)), (Some(3_600_000), Some(4_200_000)));
     assert!(run.scenario.links[0].back_bps.is_some());
     let up = format!("{}[topology]\nup_mbps = 3\n", rates_with("", ""));
@@ -260,7 +260,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     assert!(read().unwrap_err().contains("up_mbps is the rate which [[rates]] has, too"));
 }
 
-/// A plan with a recorded rate, in which the text `from` is replaced by `to`.
+/// Returns a table `[[rates]]` for a recorded rate, with the text `from` replaced by `to`.
 fn rates_with(from: &str, to: &str) -> String {
     "[[rates]]\nfrom = \"trace\"\nfile = \"cell.down\"\nbin_ms = 10\n".replacen(from, to, 1)
 }

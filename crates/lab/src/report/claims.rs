@@ -1,4 +1,4 @@
-//! Verdicts and the table of all claims.
+//! HTML of the verdicts, and of the table of all claims.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::model::{Claim, Counts, Report, Tag, Verdict};
 use super::text::{escaped, prose};
 
 impl Verdict {
-    /// Class in the style sheet, symbol and word of the verdict: colour is never the only difference.
+    /// Returns CSS class, symbol and word of the verdict. The symbol ensures that colour is never the only difference.
     const fn face(&self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Reproduced => ("yes", "✓", "reproduced"),
@@ -17,13 +17,13 @@ impl Verdict {
     }
 }
 
-/// The verdict as a coloured word.
+/// Returns the verdict as a coloured word in HTML.
 pub(super) fn badge(verdict: &Verdict) -> String {
     let (class, sign, word) = verdict.face();
     format!("<span class=\"verdict {class}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-/// Reason for which a claim cannot be reproduced, if that is the verdict.
+/// Returns the known reason of a claim that is not reproducible; empty for other verdicts.
 pub(super) fn reason(verdict: &Verdict) -> String {
     match verdict {
         Verdict::NotReproducible(reason) if !reason.is_empty() => {
@@ -33,7 +33,7 @@ pub(super) fn reason(verdict: &Verdict) -> String {
     }
 }
 
-/// The kind of claim, with its meaning as a tooltip.
+/// Returns the tag of a claim, with its meaning as a tooltip.
 pub(super) fn tag(tag: Tag) -> String {
     let meaning = match tag {
         Tag::Number => "a number given in the text",
@@ -43,7 +43,7 @@ pub(super) fn tag(tag: Tag) -> String {
     format!("<abbr title=\"{meaning}\">{}</abbr>", tag.mark())
 }
 
-/// Counts of claims by verdict: all, and by origin.
+/// Returns the numbers of claims by verdict: for all claims, and for each tag.
 pub(super) fn summary(report: &Report) -> String {
     let counts = report.counts();
     let of = |verdict: &Verdict, count: usize| {
@@ -89,7 +89,7 @@ fn by_tag(report: &Report) -> String {
     out
 }
 
-/// Table of all claims. `anchors` are the ids of the figures' sections.
+/// Returns the table of all claims. `anchors` holds the ids of the figures' sections, in the order of the figures.
 pub(super) fn table(report: &Report, anchors: &[String]) -> String {
     let mut out = String::from(
         "<table class=\"claims\" data-sortable>\n<caption>Every claim and how it fared. [N] a number in the text, [Q] a \
@@ -99,7 +99,7 @@ pub(super) fn table(report: &Report, anchors: &[String]) -> String {
     );
     for (figure, anchor) in report.figures.iter().zip(anchors) {
         for claim in &figure.claims {
-            // A claim may name another figure than the one that lists it.
+            // A claim links to the figure that it names, which may differ from the figure that lists it.
             let named = report.figures.iter().position(|figure| figure.id == claim.figure);
             let anchor = named.and_then(|index| anchors.get(index)).unwrap_or(anchor);
             row(&mut out, claim, anchor);
@@ -128,7 +128,7 @@ fn row(out: &mut String, claim: &Claim, anchor: &str) {
     );
 }
 
-/// The text, or a dash if it is empty.
+/// Returns the text as HTML, or a dash if it is empty.
 fn or_dash(text: &str) -> String {
     if text.is_empty() { "–".to_owned() } else { prose(text) }
 }

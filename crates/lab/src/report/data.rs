@@ -1,14 +1,14 @@
-//! Values of a plot as tables: exact, and accessible without the picture.
+//! Values of a plot as HTML tables: exact, and accessible without the picture.
 
 use std::fmt::Write;
 
 use super::model::{Figure, Panel, Point, Scale, Series};
 use super::text::{escaped, value, value_with_unit};
 
-/// Most points of a series in a full list; longer series are summarized.
+/// Maximum number of points per series in a full list; panels with longer series are summarised.
 const LISTED_MAX: usize = 40;
 
-/// Tables of the values of all panels, folded.
+/// Returns the tables of all panels, folded.
 pub(super) fn tables(figure: &Figure) -> String {
     let mut out = String::new();
     for panel in figure.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
@@ -23,7 +23,7 @@ pub(super) fn tables(figure: &Figure) -> String {
     if out.is_empty() { out } else { format!("<details><summary>Values</summary>\n{out}</details>\n") }
 }
 
-/// Full list: a row per `x`, a column per series.
+/// Full list: a row per value of `x`, a column per series.
 fn list(figure: &Figure, panel: &Panel) -> String {
     let points = panel.series.iter().flat_map(|series| &series.points);
     let mut xs: Vec<f64> = points.map(|point| point.x).filter(|x| x.is_finite()).collect();

@@ -1,4 +1,4 @@
-//! Section of one figure: question, legend, plots, statement of the documents, measurement, verdicts, set-up.
+//! HTML section of a figure: question, legend, plots, statement of the source, measurement, verdicts and set-up.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::palette::Palette;
 use super::plot::{HALF, NARROW, Plot, Size, WIDE, is_labelled, remarks, swatch};
 use super::text::{escaped, prose};
 
-/// Section of the figure at `index`, with the id `anchor`.
+/// Returns the section of figure `index`, with the HTML id `anchor`.
 pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "<section class=\"figure\" id=\"{anchor}\" aria-labelledby=\"{anchor}-h\">");
@@ -58,7 +58,7 @@ pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Pal
     out
 }
 
-/// Legend with one entry for each label and role in the figure.
+/// Returns the legend, with one entry per label and role in the figure.
 fn legend(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> String {
     let is_bar = matches!(figure.x.scale, Scale::Categories(_));
     let entries = figure.labels();
@@ -75,7 +75,7 @@ fn legend(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> Str
     out
 }
 
-/// A plot in all its sizes: drawn separately for a phone rather than scaled down, so that its text stays readable.
+/// Returns a plot in all its sizes. For a phone it is drawn separately instead of scaled, to keep its text readable.
 fn panel_of(figure: &Figure, panel: &Panel, index: usize, id: &str, palette: &Palette) -> String {
     let looks = || panel.series.iter().map(|series| palette.look(index, &series.label, series.role)).collect();
     let plot = |class: &str| Plot { figure, panel, looks: looks(), id: format!("{id}-{class}") };
@@ -90,7 +90,7 @@ fn panel_of(figure: &Figure, panel: &Panel, index: usize, id: &str, palette: &Pa
     out
 }
 
-/// Sizes of a figure's plots, with their classes.
+/// Returns the sizes in which the figure's plots are drawn, with their CSS classes.
 fn sizes(figure: &Figure) -> &'static [(Size, &'static str)] {
     match figure.panels.len() {
         1 => &[(WIDE, "wide"), (NARROW, "narrow")],

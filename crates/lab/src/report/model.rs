@@ -1,29 +1,29 @@
-//! Data model of a report.
+//! Data model of a report, independent of plans and records.
 
 use crate::expand::Form;
 
-/// A report: origin of the measurements, and figures.
+/// Input of a report: figures, and the origin of the measurements.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Heading of the page.
     pub title: String,
-    /// Machine of the experiments: processor, memory, operating system.
+    /// Machine that executed the runs: processor, memory, operating system.
     pub host: String,
     /// Version of the program.
     pub version: String,
-    /// Commit that the program was built from.
+    /// Commit from which the program was built.
     pub commit: String,
     /// Date, as displayed.
     pub date: String,
-    /// Platform of the experiments, such as `sim` or `emu`.
+    /// Platform of the runs, such as `sim`.
     pub platform: String,
-    /// Form of the plans.
+    /// Form of the plans: full, quick or small.
     pub form: Form,
     /// Figures, in the order of display.
     pub figures: Vec<Figure>,
-    /// Tables of text, folded below the counts of claims: the legend of abbreviations, or results of other commands.
+    /// Text tables, folded below the numbers of claims: the legend of abbreviations, or results of other commands.
     pub tables: Vec<Table>,
-    /// Wall-clock time of all runs, s; shown if finite and positive.
+    /// Wall-clock time of all runs, s. It is shown if finite and positive.
     pub wall_s: f64,
 }
 
@@ -36,41 +36,42 @@ pub struct Table {
     pub text: String,
     /// Headings of the columns.
     pub columns: Vec<String>,
-    /// Rows with a cell for each column.
+    /// Rows, with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Source of a figure that is not from a document.
+/// Value of [`Figure::source`] for a figure of this project.
 pub const OURS: &str = "ours";
 
-/// A figure or table: one of the documents, measured again, or one of this project.
+/// A figure with its plots and claims. It repeats a figure of a source document, or is one of this project.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figure {
-    /// Short name, such as `S1a`, used in links.
+    /// Short id, such as `S1a`, used in links.
     pub id: String,
     /// Title of the experiment.
     pub title: String,
-    /// Place in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] for a figure of this project. Not shown if empty.
+    /// Figures of the source documents, such as `TH 4.7 = FC 9a`; [`OURS`] for a figure of this project. Not shown if
+    /// empty.
     pub source: String,
     /// Question that the figure answers.
     pub question: String,
-    /// Statement of the documents, in short; for a figure of this project, background for the reader.
+    /// Statement of the source document, in short; in a figure of this project, background for the reader.
     pub says: String,
     /// Result of the measurement, in a sentence or two.
     pub measured: String,
-    /// Horizontal axis of every panel; with [`Scale::Categories`] the figure is a bar chart.
+    /// Horizontal axis of all panels. [`Scale::Categories`] makes the figure a bar chart.
     pub x: Axis,
-    /// Vertical axis of every panel.
+    /// Vertical axis of all panels.
     pub y: Axis,
-    /// Plots, drawn side by side if there is room.
+    /// Plots, side by side if the page is wide enough.
     pub panels: Vec<Panel>,
-    /// Claims about the figure.
+    /// Claims that the figure tests.
     pub claims: Vec<Claim>,
-    /// Reasons for which values are less reliable than they seem.
+    /// Warnings about results that are less reliable than they seem.
     pub warnings: Vec<String>,
-    /// Notes of one or more sentences.
+    /// Notes below the plots.
     pub notes: Vec<String>,
-    /// Parameters of the set-up: name and value.
+    /// Parameters of the set-up, by name.
     pub parameters: Vec<(String, String)>,
 }
 
@@ -83,19 +84,22 @@ pub struct Axis {
     pub unit: String,
     /// Scale of the axis.
     pub scale: Scale,
-    /// Range that the axis must include (lower bound first), to match the documents' figure. `None` derives the range from the data.
+    /// Range (low, high) that the axis must include, for example to match the source's figure. `None` uses the data
+    /// alone.
     pub reach: Option<(f64, f64)>,
 }
 
-/// Scale of an axis: its mapping of values to positions.
+/// Scale of an axis: maps values to positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scale {
     /// Linear: equal differences have equal lengths.
     #[default]
     Linear,
-    /// Logarithmic: equal ratios have equal lengths. Zero and negative values are drawn on a separate line beyond a break of the axis.
+    /// Logarithmic: equal ratios have equal lengths. Zero and negative values are drawn on a line beyond a break of the
+    /// axis.
     Log,
-    /// Names instead of numbers: `x` of a point is the index of its category. A vertical axis with categories is drawn as a linear one.
+    /// Names instead of numbers: a point's `x` is the index of its category. Allowed on horizontal axes; a vertical
+    /// axis is then linear.
     Categories(Vec<String>),
 }
 
@@ -111,77 +115,80 @@ pub struct Panel {
 /// A curve, or a set of bars.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// Label in the legend. Series of one figure with the same label and role look the same and share an entry.
+    /// Label in the legend. Series of a figure with equal label and role look the same and share a legend entry.
     pub label: String,
-    /// Points in any order; curves are drawn by ascending `x`. A point whose `y` is not finite interrupts the curve.
+    /// Points in any order; curves connect them by ascending `x`. A point without a finite `y` interrupts the curve.
     pub points: Vec<Point>,
-    /// Role of the series, which selects its colour consistently in all figures.
+    /// Role of the series, which selects its colour in all figures.
     pub role: Role,
 }
 
-/// A measured value with its interval.
+/// A measured value with its confidence interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Point {
-    /// Value on the horizontal axis, in its unit; the index of the category on an axis with categories.
+    /// Value on the horizontal axis, in its unit; on an axis of categories, the index of the category.
     pub x: f64,
     /// Value on the vertical axis, in its unit.
     pub y: f64,
-    /// Lower end of the interval over seeds. The interval is drawn if this value is finite and below `high`.
+    /// Lower end of the interval over repetitions. The interval is drawn if both ends are finite and `low` is below
+    /// `high`.
     pub low: f64,
-    /// Upper end of the interval over seeds.
+    /// Upper end of the interval over repetitions.
     pub high: f64,
 }
 
-/// Role of a series in the figure.
+/// Role of a series in a figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// DFCP of any profile, in blues.
     Dfcp,
-    /// A series for comparison (TCP, QUIC, a formula, published values), in other colours.
+    /// A series to compare with (TCP, QUIC, a formula, published values), in other colours.
     #[default]
     Rival,
-    /// A limit for the other series, such as the capacity of a path. In bar charts it is a line across each group, in the colour of text.
+    /// A limit of the other series, such as the capacity of a path. In bar charts it is a line across each group of
+    /// bars, in the colour of text.
     Bound,
 }
 
 /// A claim with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Name of the claim, such as `S1.2`.
+    /// Id of the claim, such as `S1.2`.
     pub id: String,
-    /// Id of the figure that shows the claim.
+    /// Id of the figure to which the claim links.
     pub figure: String,
     /// Text of the claim.
     pub says: String,
-    /// Kind of claim.
+    /// Kind of the claim's source.
     pub tag: Tag,
     /// Measured result.
     pub measured: String,
-    /// Result of the comparison.
+    /// Result of testing the claim.
     pub verdict: Verdict,
 }
 
-/// Kind of claim.
+/// Kind of a claim's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
     /// A number given in the text.
     Number,
     /// A qualitative statement.
     Statement,
-    /// A derivation of this project from the documents: a check of consistency, not a claim of the authors.
+    /// A derivation of this project from the source documents: a consistency check, not a claim of the authors.
     Derived,
 }
 
-/// Result of comparing a claim with the measurement.
+/// Result of testing a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The measurement is within the tolerance of the claim.
+    /// The measurement satisfies the claim.
     Reproduced,
-    /// The measurement is outside the tolerance.
+    /// The measurement contradicts the claim.
     Differs,
-    /// The claim cannot be decided here, for this reason, which continues “not reproducible, because”.
+    /// The measurement contradicts the claim for a known reason. The text continues the words “not reproducible,
+    /// because”.
     NotReproducible(String),
-    /// The required runs were not made.
+    /// The required runs have not been made.
     NotRun,
 }
 
@@ -199,17 +206,17 @@ pub struct Counts {
 }
 
 impl Report {
-    /// All claims, in the order of the figures.
+    /// Iterates over all claims, in the order of the figures.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.figures.iter().flat_map(|figure| &figure.claims)
     }
 
-    /// Numbers of claims by verdict.
+    /// Returns the number of claims by verdict.
     pub fn counts(&self) -> Counts {
         Counts::of(self.claims())
     }
 
-    /// Counts of the claims of one kind.
+    /// Returns the number of claims with tag `tag`, by verdict.
     pub fn counts_of(&self, tag: Tag) -> Counts {
         Counts::of(self.claims().filter(|claim| claim.tag == tag))
     }
@@ -230,12 +237,12 @@ impl Counts {
 }
 
 impl Figure {
-    /// True for a figure that is not from a document.
+    /// Returns true for a figure of this project.
     pub(super) fn is_ours(&self) -> bool {
         self.source == OURS
     }
 
-    /// Labels and roles of all series without duplicates: the entries of the legend.
+    /// Returns label and role of all series without duplicates: the entries of the legend.
     pub(super) fn labels(&self) -> Vec<(&str, Role)> {
         let mut entries: Vec<(&str, Role)> = Vec::new();
         for series in self.panels.iter().flat_map(|panel| &panel.series) {
@@ -248,29 +255,29 @@ impl Figure {
 }
 
 impl Axis {
-    /// Makes a linear axis.
+    /// Creates a linear axis.
     pub fn linear(label: &str, unit: &str) -> Self {
         Self { label: label.to_owned(), unit: unit.to_owned(), scale: Scale::Linear, reach: None }
     }
 
-    /// Makes a logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(label: &str, unit: &str) -> Self {
         Self { scale: Scale::Log, ..Self::linear(label, unit) }
     }
 
-    /// Makes a horizontal axis of categories.
+    /// Creates a horizontal axis of categories.
     pub fn categories<S: AsRef<str>>(label: &str, names: &[S]) -> Self {
         let names = names.iter().map(|name| name.as_ref().to_owned()).collect();
         Self { scale: Scale::Categories(names), ..Self::linear(label, "") }
     }
 
-    /// Extends the axis to include `low` to `high`.
+    /// Extends the axis so that it includes `low` and `high`.
     #[must_use]
     pub fn reaching(self, low: f64, high: f64) -> Self {
         Self { reach: Some((low, high)), ..self }
     }
 
-    /// Title of the axis: the quantity with its unit.
+    /// Returns the title of the axis: quantity and unit.
     pub(super) fn title(&self) -> String {
         match (self.label.as_str(), self.unit.as_str()) {
             (label, "") => label.to_owned(),
@@ -281,29 +288,29 @@ impl Axis {
 }
 
 impl Point {
-    /// A value without an interval.
+    /// Creates a point without an interval.
     pub const fn exact(x: f64, y: f64) -> Self {
         Self { x, y, low: y, high: y }
     }
 
-    /// A value with the interval from `low` to `high` around it.
+    /// Creates a point with the interval from `low` to `high`.
     pub const fn within(x: f64, y: f64, low: f64, high: f64) -> Self {
         Self { x, y, low, high }
     }
 
-    /// The interval, if it is to be drawn.
+    /// Returns the interval (low, high), if it is drawn.
     pub(super) fn interval(&self) -> Option<(f64, f64)> {
         (self.low.is_finite() && self.high.is_finite() && self.low < self.high).then_some((self.low, self.high))
     }
 
-    /// True if both coordinates are finite.
+    /// Returns true if both coordinates are finite.
     pub(super) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }
 }
 
 impl Tag {
-    /// Letter of the tag in the list of claims.
+    /// Returns the tag as printed in the list of claims, in brackets.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Number => "[N]",
@@ -324,7 +331,7 @@ impl Tag {
 }
 
 impl Counts {
-    /// Number of all claims.
+    /// Returns the number of all claims.
     pub const fn total(&self) -> usize {
         self.reproduced + self.differs + self.not_reproducible + self.not_run
     }

@@ -1,4 +1,4 @@
-//! Page around the figures: head, header, summary, table of claims, contents.
+//! HTML page around the figures: head, header, summary, table of claims and contents.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ pub(super) fn page(report: &Report) -> String {
     out
 }
 
-/// Origin of the measurements: machine, date, version and platform.
+/// Returns the origin of the measurements in HTML: machine, date, version and platform.
 fn particulars(report: &Report) -> String {
     let runs = match report.form {
         Form::Full => "full",
@@ -68,7 +68,7 @@ fn particulars(report: &Report) -> String {
     out
 }
 
-/// A table of text, folded.
+/// Returns a text table in HTML, folded.
 fn words(table: &Table) -> String {
     let row = |cells: &[String], tag: &str| {
         let cell = |cell: &String| format!("<{tag}>{}</{}>", prose(cell), tag.split(' ').next().unwrap_or(tag));
@@ -100,14 +100,16 @@ fn contents(report: &Report, anchors: &[String]) -> String {
     out
 }
 
-/// Ids of the figures' sections: the figures' own ids, reduced to the alphabet of HTML ids and made unique.
+/// Returns the HTML ids of the figures' sections: the figures' ids, reduced to characters allowed in ids, and made
+/// unique.
 fn anchors(report: &Report) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut out = Vec::new();
     for (index, figure) in report.figures.iter().enumerate() {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
         let name: String = format!("fig-{}", figure.id).chars().map(plain).collect();
-        // Indices are unique, so the longer name is free, unless a figure's own id ends with the same number.
+        // Appending the index gives a unique id, unless a figure's own id ends with the same number. Then it is
+        // appended again.
         let mut anchor = name.clone();
         while !taken.insert(anchor.clone()) {
             anchor = format!("{anchor}_{index}");

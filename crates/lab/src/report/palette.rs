@@ -1,12 +1,12 @@
-//! Looks of series. Any two series of a figure differ in colour, dashes, marker and hatching, so that one of these suffices to distinguish
-//! them: in print without colour, for colour-blind readers, and where curves overlap.
+//! Styles of series: colour, dashes, marker and hatching. Any two series of a figure differ in all four, so that each
+//! alone distinguishes them: in print without colour, for colour-blind readers, and where curves overlap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::model::{Figure, Report, Role};
 
-/// Style of one series.
+/// Style of one series: its role, and the index of a style within the role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) role: Role,
@@ -19,7 +19,7 @@ pub(super) enum Shape {
     Circle,
     Square,
     Triangle,
-    /// A triangle on its tip, always filled: the open one marks zero on a logarithmic axis.
+    /// A triangle on its tip, always filled; an open one marks zero on a logarithmic axis.
     Wedge,
     Diamond,
     Star,
@@ -29,7 +29,7 @@ pub(super) enum Shape {
     Dash,
 }
 
-/// One of the looks of a role.
+/// One of the styles of a role.
 struct Style {
     /// Colour on a white page, with a contrast of at least 3:1.
     light: &'static str,
@@ -37,9 +37,10 @@ struct Style {
     dark: &'static str,
     /// Dash pattern of the line.
     dashes: &'static str,
-    /// Shape of the markers, and whether they are filled.
+    /// Shape of the markers; true if they are filled.
     marker: (Shape, bool),
-    /// Hatching of the bars: angle, distance and thickness of its lines; `None` for solid bars. Bounds have no bars.
+    /// Hatching of bars: angle in degrees, distance and thickness of the lines in pixels; `None` for solid bars. Bounds
+    /// have no bars.
     hatch: Option<(i32, u32, u32)>,
 }
 
@@ -52,7 +53,7 @@ const fn style(
     Style { light: colours.0, dark: colours.1, dashes, marker, hatch }
 }
 
-/// Blues, starting with that of Okabe and Ito.
+/// Styles in blue, beginning with the blue of Okabe and Ito's palette for colour-blind readers.
 const DFCP: [Style; 6] = [
     style(("#0072b2", "#56b4e9"), "none", (Shape::Circle, true), None),
     style(("#00406b", "#a8dcff"), "12 3", (Shape::Diamond, false), Some((90, 6, 2))),
@@ -62,7 +63,8 @@ const DFCP: [Style; 6] = [
     style(("#54749a", "#9fb6d3"), "16 3 5 3", (Shape::Star, false), Some((90, 14, 11))),
 ];
 
-/// The other colours of Okabe and Ito, darkened for a white page where necessary, and some more.
+/// Styles in the other colours of Okabe and Ito's palette, darkened for a white page where necessary, and in further
+/// colours.
 const RIVALS: [Style; 8] = [
     style(("#d55e00", "#ff8a3d"), "8 4", (Shape::Square, true), Some((45, 7, 4))),
     style(("#00805f", "#35c99d"), "3 3", (Shape::Triangle, false), Some((-45, 5, 1))),
@@ -74,7 +76,7 @@ const RIVALS: [Style; 8] = [
     style(("#6b3a1e", "#c98a5e"), "8 2 3 2", (Shape::Asterisk, true), Some((0, 12, 8))),
 ];
 
-/// Strong and weak colour of text.
+/// Styles in the strong and weak colour of text.
 const BOUNDS: [Style; 2] = [
     style(("#1c1f23", "#e6e8ea"), "7 3", (Shape::Dash, true), None),
     style(("#61676e", "#a9b0b8"), "2 4", (Shape::Dash, false), None),
@@ -82,7 +84,7 @@ const BOUNDS: [Style; 2] = [
 
 const ROLES: [Role; 3] = [Role::Dfcp, Role::Rival, Role::Bound];
 
-/// Name of a role in classes, and its styles.
+/// Returns the name of a role in CSS classes, and its styles.
 const fn styles(role: Role) -> (&'static str, &'static [Style]) {
     match role {
         Role::Dfcp => ("dfcp", &DFCP),
@@ -92,63 +94,64 @@ const fn styles(role: Role) -> (&'static str, &'static [Style]) {
 }
 
 impl Shape {
-    /// True for a shape of strokes without an area to fill.
+    /// Returns true for a shape that consists of strokes, without an area to fill.
     pub(super) const fn is_strokes(self) -> bool {
         matches!(self, Self::Cross | Self::Plus | Self::Asterisk | Self::Dash)
     }
 }
 
 impl Look {
-    /// Number of different looks of a role. After the first round of styles, the same colours are used with other dashes and markers.
+    /// Returns the number of distinct looks of a role. After the first round of styles, colours are combined with
+    /// dashes and markers of other styles.
     const fn count(role: Role) -> usize {
         let styles = styles(role).1.len();
         styles * styles
     }
 
-    /// Index of the style for the colour, and the style for dashes, marker and hatching.
+    /// Returns the index of the style that gives the colour, and the style that gives dashes, marker and hatching.
     const fn styles(self) -> (usize, &'static Style) {
         let styles = styles(self.role).1;
         let at = self.variant % styles.len();
         (at, &styles[(at + self.variant / styles.len()) % styles.len()])
     }
 
-    /// Class in the style sheet.
+    /// Returns the CSS class.
     pub(super) fn class(self) -> String {
         format!("c-{}-{}", styles(self.role).0, self.styles().0)
     }
 
-    /// Dash pattern of the line.
+    /// Returns the dash pattern of the line.
     pub(super) const fn dashes(self) -> &'static str {
         self.styles().1.dashes
     }
 
-    /// Shape of the markers, and whether they are filled.
+    /// Returns the shape of the markers, and true if they are filled.
     pub(super) const fn marker(self) -> (Shape, bool) {
         self.styles().1.marker
     }
 
-    /// Hatching of the bars: angle, distance and thickness of its lines; `None` for solid bars.
+    /// Returns the hatching of bars: angle, distance and thickness of the lines; `None` for solid bars.
     pub(super) const fn hatch(self) -> Option<(i32, u32, u32)> {
         self.styles().1.hatch
     }
 }
 
-/// Looks of all series of a report. A label keeps its look in all figures if possible, and within a figure no two labels of a role share a
-/// look while there are enough.
+/// Looks of all series of a report. A label keeps its look in all figures if possible. Within a figure, no two labels
+/// of a role share a look, unless there are more labels than looks.
 #[derive(Debug)]
 pub(super) struct Palette {
     figures: Vec<BTreeMap<(Role, String), Look>>,
 }
 
 impl Palette {
-    /// Assigns looks in the order in which labels appear.
+    /// Assigns looks to labels, in the order of their first appearance.
     pub(super) fn of(report: &Report) -> Self {
         let mut known = BTreeMap::new();
         let figures = report.figures.iter().map(|figure| looks_of(figure, &mut known)).collect();
         Self { figures }
     }
 
-    /// Look of the series with `label` and `role` in the figure at `index`.
+    /// Returns the look of a series in figure `index`.
     pub(super) fn look(&self, index: usize, label: &str, role: Role) -> Look {
         let looks = self.figures.get(index);
         let look = looks.and_then(|looks| looks.get(&(role, label.to_owned())));
@@ -160,7 +163,7 @@ fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTre
     let mut looks: BTreeMap<(Role, String), Look> = BTreeMap::new();
     let keys =
         || figure.panels.iter().flat_map(|panel| &panel.series).map(|series| (series.role, series.label.clone()));
-    // Labels with a look keep it, before a new label can take it.
+    // Labels known from earlier figures keep their looks, so new labels choose later.
     for key in keys() {
         if let Some(look) = known.get(&key).filter(|look| !looks.values().any(|taken| taken == *look)) {
             looks.insert(key, *look);
@@ -181,13 +184,13 @@ fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTre
     looks
 }
 
-/// Rules of the style sheet for the colours.
+/// Returns the CSS rules of all colours, for light and dark mode.
 pub(super) fn rules() -> String {
     let (light, dark) = (rules_of(|style| style.light), rules_of(|style| style.dark));
     format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
 }
 
-/// Rules for a white page.
+/// Returns the CSS rules of the colours on a white page.
 pub(super) fn light_rules() -> String {
     rules_of(|style| style.light)
 }

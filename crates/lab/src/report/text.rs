@@ -1,8 +1,9 @@
-//! Text: escaping, formatting of numbers, and widths of lines.
+//! Text output: escaping, formatting of numbers, and line breaking by estimated widths.
 
 use std::borrow::Cow;
 
-/// Escapes `text` for HTML and SVG, between tags and in quoted attributes. Control characters, which are invalid there, become spaces.
+/// Escapes `text` for HTML and SVG, in elements and in quoted attributes. Control characters are invalid there and
+/// become spaces.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -21,7 +22,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Escapes prose for HTML, and keeps a per cent sign on the line of its number.
+/// Escapes prose for HTML, and joins each per cent sign to its number with a no-break space.
 pub(super) fn prose(text: &str) -> String {
     escaped(text).replace(" %", "\u{a0}%")
 }
@@ -46,7 +47,8 @@ pub(super) fn value_with_unit(number: f64, unit: &str) -> String {
     if unit.is_empty() || !number.is_finite() { value(number) } else { format!("{}\u{a0}{unit}", value(number)) }
 }
 
-/// Label of a tick on an axis with tick distance `step` and largest tick `largest`.
+/// Formats the number of a tick on a linear axis. `step` is the distance between ticks, and `largest` the greatest
+/// magnitude on the axis.
 pub(super) fn tick(number: f64, step: f64, largest: f64) -> String {
     if number.abs() < step * 1e-6 {
         return "0".to_owned();
@@ -59,7 +61,7 @@ pub(super) fn tick(number: f64, step: f64, largest: f64) -> String {
     plain(number, usize::try_from(-step_exponent).unwrap_or(0))
 }
 
-/// Label of a tick on a logarithmic axis: a small whole number times a power of ten.
+/// Formats the number of a tick on a logarithmic axis: a small integer times a power of ten.
 pub(super) fn log_tick(number: f64) -> String {
     let exponent = exponent_of(number);
     if (-3..5).contains(&exponent) {
@@ -85,13 +87,14 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Decimal exponent of a number after rounding to three significant digits.
+/// Returns the decimal exponent of a number after rounding to three significant digits.
 fn exponent_of(number: f64) -> i32 {
     let text = format!("{:.2e}", number.abs());
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// Formats a number with `decimals`, a true minus sign and, from five digits on, groups of three separated by narrow no-break spaces.
+/// Formats a number with `decimals` decimals and a true minus sign. From five digits on, narrow no-break spaces
+/// separate groups of three.
 fn plain(number: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -114,7 +117,7 @@ fn trimmed(text: &str) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
 }
 
-/// Formats a number as `2.5×10⁷`, or `10⁷` if the factor is one.
+/// Formats a number like `2.5×10⁷`; a factor of one is left out, as in `10⁷`.
 fn scientific(number: f64, digits: usize) -> String {
     let text = format!("{:.*e}", digits.min(12), number.abs());
     let (factor, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -140,7 +143,8 @@ const fn superscript(digit: char) -> char {
     }
 }
 
-/// Greatest width of a line in common sans-serif fonts (DejaVu Sans is the widest of them), for a letter height of `size`.
+/// Returns an upper estimate of the width of a line in common sans-serif fonts, for font size `size`. DejaVu Sans is
+/// the widest of them.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
@@ -159,7 +163,7 @@ fn em(character: char) -> f64 {
     }
 }
 
-/// Wraps `text` into at most `lines` lines no wider than `room`. A longer text ends with `…`.
+/// Wraps `text` into at most `lines` lines no wider than `room`. A longer text is cut and ends with `…`.
 pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in words(text) {
@@ -170,7 +174,7 @@ pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<Str
                 line.push_str(word);
             }
             Some(line) if is_full => {
-                // Too long now, so that the shortening below adds the mark.
+                // Makes the last line too long on purpose, so that it is cut below and marked with `…`.
                 line.push(' ');
                 line.push_str(word);
                 break;
@@ -181,12 +185,12 @@ pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<Str
     out.iter().map(|line| shortened(line, size, room)).collect()
 }
 
-/// Splits a text at the spaces where a line may break; no-break spaces are kept.
+/// Splits a text at its breakable spaces; no-break spaces are kept within words.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\n', '\t']).filter(|word| !word.is_empty())
 }
 
-/// Cuts `text` to the width `room`, and marks the cut with `…`.
+/// Cuts `text` to the width `room` and marks the cut with `…`.
 pub(super) fn shortened(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Construction of a simulation of a scenario.
+//! Construction of a simulation from a scenario.
 
 use dfcp_sim::{Edge, FlowConfig, FlowId, LinkId, Network, Node, Observer, Simulation};
 use dfcp_time::Time;
@@ -6,23 +6,23 @@ use dfcp_time::Time;
 use super::layout::NO_ROUTE;
 use super::{FlowSpec, Layout, Scenario};
 
-/// Simulation of a scenario: its flows in order, and its links in both directions.
+/// Handles of a scenario's flows and links in a simulation.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// Flows, one for each of the scenario's.
+    /// Flows, in the scenario's order.
     pub flows: Vec<FlowId>,
-    /// Test packets of each flow, if it has some.
+    /// Flow of test packets for each flow's estimator; `None` without an estimator.
     pub probes: Vec<Option<FlowId>>,
-    /// Links in the direction of data, one for each of the scenario's.
+    /// Links in the forward direction, in the scenario's order.
     pub links: Vec<LinkId>,
-    /// Links in the reverse direction.
+    /// The same links in the reverse direction.
     pub back_links: Vec<LinkId>,
 }
 
-/// Builds `scenario` in an empty simulation, without losses that a later change brings.
+/// Adds the network and flows of `scenario` to an empty simulation. Losses that begin with a later change are left out.
 ///
 /// # Errors
-/// Fails with one sentence about what is invalid.
+/// Fails with a sentence about the invalid setting.
 pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -> Result<Built, String> {
     let Layout { graph, links, hosts } = Layout::of(scenario)?;
     let network = graph.build(simulation).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -
     let configs = flows.collect::<Result<Vec<_>, _>>()?;
     let mut add = |config: &FlowConfig| simulation.add_flow(config.clone()).map_err(|error| error.to_string());
     let flows = configs.iter().map(&mut add).collect::<Result<_, _>>()?;
-    // Estimators' flows are added last, so that the others keep their numbers in the scenario.
+    // Flows of estimators are added last, so that the other flows keep their indices from the scenario.
     let estimates = scenario.flows.iter().zip(configs);
     let probes =
         estimates.map(|(flow, config)| flow.estimate.map(|estimate| add(&estimate.probes(config))).transpose());

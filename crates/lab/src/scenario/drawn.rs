@@ -1,10 +1,11 @@
-//! Parts of a scenario that are drawn from the seed before the run.
+//! Drawing of a scenario's random parts from the seed, before the run.
 
-use super::random::Draw;
 use super::{ChangeSpec, Scenario, WalkSpec};
+use crate::draw::Draw;
 
 impl Scenario {
-    /// Scenario of the run with this seed: start times and walks are drawn. Drawing again changes nothing.
+    /// Returns the scenario with all random parts drawn from `seed`: start times, round-trip times, web pages and
+    /// random walks. Recorded rates and outages become changes, too. Drawing a drawn scenario changes nothing.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
         let mut drawn = Self {
@@ -14,7 +15,8 @@ impl Scenario {
             spread: super::Spread::default(),
             ..self.clone()
         };
-        // A different sequence from those of the links, which the simulation draws from the same seed.
+        // The constant separates this sequence from the links' random numbers, which the simulation draws from the same
+        // seed.
         let mut random = Draw(seed ^ 0x5851_F42D_4C95_7F2D);
         for flow in &mut drawn.flows {
             let later = self.spread.start_rtts * random.unit();
@@ -27,7 +29,7 @@ impl Scenario {
         for (flow, place) in drawn.flows.iter_mut().zip(1..) {
             let (start_ns, end_ns) = (flow.start_ns, flow.stop_ns.unwrap_or(self.duration_ns));
             if let Some(web) = &mut flow.web {
-                // A separate sequence, so that pages do not depend on other draws.
+                // Pages have a sequence of their own, independent of other draws.
                 let mut random = Draw(seed ^ 0x3C79_AC49_2BA7_B653_u64.wrapping_mul(place));
                 web.draw(&mut random, (start_ns, end_ns.min(self.duration_ns)));
             }
@@ -41,7 +43,7 @@ impl Scenario {
         drawn
     }
 
-    /// Changes of a walk, which starts at its upper end and is reflected at both ends.
+    /// Returns the rate changes of a random walk, which starts at its upper bound and is reflected at both bounds.
     fn steps(&self, walk: &WalkSpec, random: &mut Draw) -> Vec<ChangeSpec> {
         let (low, high) = walk.within;
         let rate_bps = self.links.get(walk.link).map_or(0, |link| link.rate_bps) as f64;

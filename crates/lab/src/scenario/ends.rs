@@ -1,4 +1,4 @@
-//! Special behaviour of a flow's endpoints, for the simulator.
+//! Transport and special behaviour of a flow's endpoints in the simulator.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_sim::{Behaviour, Demand, DfcpConfig, QuicConfig, Transport};
 use super::FlowSpec;
 use crate::plan::{Carrier, Ends, Lie};
 
-/// Pre-shared key of both endpoints of a flow whose sender changes its address. It protects nothing in a laboratory.
+/// Pre-shared key for encrypted DFCP flows. It is public, since the laboratory has nothing to protect.
 const KEY: [u8; 32] = [0x5A; 32];
 
 fn bps(mbps: f64) -> u64 {
@@ -30,14 +30,16 @@ fn behaviour(ends: &Ends) -> Behaviour {
 }
 
 impl FlowSpec {
-    /// Carrier of the flow, with real symbols where counted ones do not suffice: encryption needs the bytes.
+    /// Returns the transport's options. An encrypted flow always codes real symbols, since encryption needs actual
+    /// bytes.
     fn carrier(&self) -> Carrier {
-        // Without encryption no DFCP peer accepts a new address (\[path-2\] of the specification).
+        // DFCP accepts a changed address only with encryption (\[path-2\] of the specification).
         let is_encrypted = self.transport.kind.is_dfcp() && !self.rebinds_ns.is_empty();
         Carrier { codec: if is_encrypted { Some(true) } else { self.transport.codec }, ..self.transport.clone() }
     }
 
-    /// Transport that survives a change of the sender's address: DFCP with encryption, QUIC with migration.
+    /// Prepares `transport` for a change of the sender's address: DFCP gets encryption, QUIC gets migration. Unchanged
+    /// if the flow's address does not change.
     #[must_use]
     pub fn movable(&self, transport: Transport) -> Transport {
         if self.rebinds_ns.is_empty() {
@@ -55,10 +57,10 @@ impl FlowSpec {
         }
     }
 
-    /// Transport of the flow in the simulator.
+    /// Returns the flow's transport for the simulator.
     ///
     /// # Errors
-    /// Fails with one sentence about an invalid option.
+    /// Fails with a sentence about an invalid option.
     pub(super) fn carried_by(&self) -> Result<Transport, String> {
         let messages = self.messages.map(|messages| messages.to_sim());
         if let Some(messages) = messages.filter(|_| self.transport.kind.is_of_messages()) {

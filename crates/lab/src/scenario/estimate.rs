@@ -1,4 +1,4 @@
-//! Estimation of a flow's bottleneck, resolved.
+//! Resolved settings of a bottleneck estimator.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use super::Scenario;
 use super::quantity::{ns, positive};
 use crate::plan::Flows;
 
-/// Size of the IP packets that carry test packets: the dissertation's, 4.8 kbit/s at 100 ms.
+/// IP packet size of test packets, bytes. As in the dissertation: 4.8 kbit/s at an interval of 100 ms.
 const PROBE_BYTES: u32 = 60;
-/// Arbitrary share of messages in time; models of test packets ignore it.
+/// Arbitrary target share of messages in time, which models of test packets ignore.
 const ANY_TARGET: f64 = 0.9;
 
-/// Test packets, and the parameters of the estimator.
+/// Interval of test packets, and parameters of the estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimateSpec {
     /// Interval of test packets, ns.
     pub probe_every_ns: u64,
-    /// Queueing delay from which the queue counts as busy, ns.
+    /// Queueing delay at which a queue counts as busy, ns.
     pub threshold_ns: u64,
-    /// Longest time between test packets before the model of the queue is reset, ns.
+    /// Longest gap between test packets, ns. After a longer one, the estimator's model of the queue is reset.
     pub gap_ns: u64,
 }
 
-/// Estimation for `group`, over the bottlenecks `over`.
+/// Resolves the estimator of the flows in `group`, which cross the bottlenecks `over` (first, last).
 pub(super) fn estimate(
     scenario: &Scenario,
     group: &Flows,
@@ -45,7 +45,7 @@ pub(super) fn estimate(
     let time = |name, ms: f64| positive(name, ms, 1e6).map(|ms| Duration::from_nanos(ns(ms / 1e3)));
     let default = Config::default();
     let every = table.probe_every_ms.map_or(Ok(default.interval), |ms| time("probe_every_ms", ms))?;
-    // Checked before any addition, so that no sum overflows.
+    // Checked before any addition, to exclude overflow.
     if every > dfcp_estimate::limits::INTERVAL_MAX {
         let max = dfcp_estimate::limits::INTERVAL_MAX;
         return Err(format!("[flows.estimate]: probe_every_ms is {every:?}, but lies not above {max:?}"));
@@ -66,7 +66,7 @@ pub(super) fn estimate(
 }
 
 impl EstimateSpec {
-    /// Configuration of the estimator.
+    /// Returns the configuration of the estimator.
     #[must_use]
     pub fn config(&self) -> Config {
         Config::new(Duration::from_nanos(self.probe_every_ns))
@@ -74,7 +74,8 @@ impl EstimateSpec {
             .with_gap(Duration::from_nanos(self.gap_ns))
     }
 
-    /// Flow of test packets on the path of `flow`. None is retransmitted: a loss is detected after the deadline.
+    /// Returns the flow of test packets on the path of `flow`. Test packets are never retransmitted, because their loss
+    /// is detected after the deadline.
     pub(super) fn probes(&self, flow: FlowConfig) -> FlowConfig {
         let every = Duration::from_nanos(self.probe_every_ns);
         let bytes = PROBE_BYTES - MODEL_HEADER_BYTES;

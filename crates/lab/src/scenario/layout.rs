@@ -1,4 +1,4 @@
-//! Network of a scenario, for every platform.
+//! Network graph of a scenario, for every platform.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use crate::plan::Discipline;
 /// Error for a flow without a path.
 pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
 
-/// Hosts, routers and links; edges are in pairs, one per direction.
+/// Graph of a scenario's hosts, routers and links. A link is a pair of edges, one per direction.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Graph of nodes and edges.
     pub graph: Graph,
-    /// Edges of the scenario's links, in both directions. Two one-way links of a graph are each other's reverse direction.
+    /// Edges (forward, reverse) of each link of the scenario. Two opposite one-way links of a graph share one pair of
+    /// edges.
     pub links: Vec<(Edge, Edge)>,
-    /// Sender and receiver of each flow.
+    /// Hosts (sender, receiver) of each flow.
     pub hosts: Vec<(Node, Node)>,
 }
 
 impl Layout {
-    /// Layout of `scenario`, without losses that a later change brings.
+    /// Builds the layout of `scenario`. Losses that begin with a later change are left out.
     ///
     /// # Errors
-    /// Fails with one sentence about what is invalid.
+    /// Fails with a sentence about the invalid setting.
     pub fn of(scenario: &Scenario) -> Result<Self, String> {
         let is_late = |link| scenario.changes.iter().any(|change| change.link == link && change.own_loss);
         let links = scenario.links.iter().enumerate();
@@ -34,10 +35,10 @@ impl Layout {
         if scenario.nodes.is_empty() { row(scenario, configs) } else { Ok(named(scenario, configs)) }
     }
 
-    /// Edges crossed by a flow's packets in each direction.
+    /// Returns the edges that a flow's packets cross, forward and reverse.
     ///
     /// # Errors
-    /// Fails if the hosts are not connected.
+    /// Fails if the hosts are not connected, or there is no such flow.
     pub fn routes(&self, flow: usize) -> Result<[Vec<Edge>; 2], String> {
         let &(sender, receiver) = self.hosts.get(flow).ok_or_else(|| format!("there is no flow {}", flow + 1))?;
         let route = |from, to| self.graph.route(from, to).ok_or(NO_ROUTE);
@@ -45,7 +46,7 @@ impl Layout {
     }
 }
 
-/// Layout of bottlenecks in a row.
+/// Lays out bottlenecks in a row.
 fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<Layout, String> {
     let mut row = Row::new(configs);
     for flow in &scenario.flows {
@@ -62,7 +63,7 @@ fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<La
     Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts })
 }
 
-/// Layout of a graph of named nodes.
+/// Lays out a graph of named nodes.
 fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout {
     let mut graph = Graph::default();
     let nodes: Vec<Node> = scenario.nodes.iter().map(|_| graph.add_node()).collect();
@@ -91,7 +92,7 @@ fn access(flow: &FlowSpec) -> Option<u64> {
     (flow.access_bps > 0).then_some(flow.access_bps)
 }
 
-/// Adds the hosts of a flow at nodes of a graph.
+/// Adds the hosts of a flow at its nodes of a graph, and returns (sender, receiver).
 fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     let link =
         LinkConfig { rate_bps: access(flow), delay: Duration::from_nanos(flow.rtt_ns / 4), ..LinkConfig::default() };
@@ -102,7 +103,7 @@ fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     (sender, receiver)
 }
 
-/// Both directions of a link: that of data, and the reverse.
+/// Returns the configurations of a link, forward and reverse. With `loss_is_late`, a later change adds the loss.
 fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkConfig), String> {
     let way = |rate_bps, queue_packets| {
         LinkConfig::default()
@@ -125,7 +126,7 @@ fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkCon
 /// Default additional delay of reordered packets, ms.
 const REORDER_MS_DEFAULT: f64 = 5.0;
 
-/// One direction of a link, with its impairments.
+/// Adds the link's impairments to the configuration of one direction.
 fn impaired(way: LinkConfig, link: &LinkSpec) -> Result<LinkConfig, String> {
     let own = link.impairments;
     let ms = |ms: Option<f64>| Duration::from_nanos((ms.unwrap_or(0.0) * 1e6).round() as u64);
@@ -138,10 +139,10 @@ fn impaired(way: LinkConfig, link: &LinkSpec) -> Result<LinkConfig, String> {
     way.policed(policer_bps, packets).map_err(|error| error.to_string())
 }
 
-/// The loss model of a link.
+/// Returns the loss model of a link.
 ///
 /// # Errors
-/// Fails with one sentence about what is invalid.
+/// Fails with a sentence about the invalid setting.
 pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     if link.loss == 0.0 {
         Ok(Loss::None)
@@ -152,7 +153,8 @@ pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     }
 }
 
-/// Queue discipline of a link. Queues that can mark do so; packets that are not ECN-capable are dropped as without marks.
+/// Returns the queue discipline of a link. Disciplines that support ECN mark ECN-capable packets, and drop other
+/// packets.
 fn discipline(link: &LinkSpec) -> netem::Discipline {
     let codel = |queues: netem::FqCodel| {
         let ce_threshold = link.ce_threshold_ns.map(Duration::from_nanos);

@@ -1,4 +1,4 @@
-//! Messages of a flow, resolved.
+//! Resolved settings of a flow's messages.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::Scenario;
 use super::quantity::{ns, positive};
 use crate::plan::{Carrier, Flows, Kind};
 
-/// Most bytes of a DFCP message in a plan.
+/// Greatest size of a DFCP message in a plan, bytes.
 const DFCP_BYTES_MAX: u32 = 65_536;
 
-/// Messages handed over at regular intervals.
+/// Messages that an application sends at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageSpec {
-    /// Bytes per message.
+    /// Size of a message, bytes.
     pub bytes: u32,
-    /// Interval of messages, ns.
+    /// Interval between messages, ns.
     pub every_ns: u64,
-    /// Deadline of a message after it is handed over, ns.
+    /// Deadline, ns after the message was handed over.
     pub deadline_ns: u64,
-    /// Share of messages to deliver in time.
+    /// Target share of messages delivered before their deadline.
     pub target: f64,
-    /// True to send an unlimited stream beside the messages.
+    /// True if the flow also sends an unlimited stream.
     pub beside_stream: bool,
 }
 
 impl MessageSpec {
-    /// Configuration for the simulator.
+    /// Returns the settings for the simulator.
     #[must_use]
     pub fn to_sim(&self) -> Messages {
         Messages {
@@ -41,10 +41,10 @@ impl MessageSpec {
     }
 }
 
-/// Messages of `group`, if this transport carries them.
+/// Resolves the messages of `group`; `None` if it has none.
 pub(super) fn messages(group: &Flows, carrier: &Carrier) -> Result<Option<MessageSpec>, String> {
     let kind = carrier.kind;
-    // For the bound, no transport is built that would refuse invalid values.
+    // The bound builds no transport, which would otherwise check the options.
     if kind == Kind::MessageBound {
         carrier.check_options()?;
     }
@@ -82,13 +82,13 @@ pub(super) fn messages(group: &Flows, carrier: &Carrier) -> Result<Option<Messag
 }
 
 impl Scenario {
-    /// True for a scenario that is computed instead of simulated: the bound of messages.
+    /// Returns true if the scenario is the bound of messages, which is computed instead of simulated.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.flows.iter().any(|flow| flow.transport.kind == Kind::MessageBound)
     }
 
-    /// Checks that the bound, if asked for, can be computed.
+    /// Checks that the scenario is simple enough to compute the bound, if it is one.
     pub(super) fn check_bound(&self) -> Result<(), String> {
         let is_simple = self.flows.len() == 1 && self.nodes.is_empty();
         let is_steady = self.changes.is_empty() && self.walks.is_empty() && self.rates.is_empty();

@@ -1,4 +1,5 @@
-//! A scenario: all settings of a run except its seed, resolved to plain numbers. Equal scenarios with equal seeds give equal results.
+//! Scenario: all settings of a run except its seed, resolved to plain numbers. Scenario and seed together determine the
+//! results.
 
 mod build;
 mod change;
@@ -27,17 +28,17 @@ pub use self::resolve::resolve;
 pub use self::web::WebSpec;
 use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
-/// All settings that decide a run, except its seed.
+/// All settings of a run, except its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// Nodes of a graph; empty for bottlenecks in a row.
+    /// Names of a graph's nodes; empty for bottlenecks in a row.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nodes: Vec<String>,
-    /// Bottlenecks from left to right, or the links of a graph.
+    /// Bottlenecks from left to right, or links of a graph.
     pub links: Vec<LinkSpec>,
-    /// Flows in their order.
+    /// Flows, in the plan's order.
     pub flows: Vec<FlowSpec>,
-    /// Changes in order of time.
+    /// Changes of links, in chronological order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<ChangeSpec>,
     /// Rates that follow a random walk; [`Scenario::drawn`] turns them into changes.
@@ -49,74 +50,74 @@ pub struct Scenario {
     /// Outages; [`Scenario::drawn`] turns them into changes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub outages: Vec<OutageSpec>,
-    /// Random spread of flows, drawn by [`Scenario::drawn`].
+    /// Greatest random variation of start and round-trip times; [`Scenario::drawn`] draws them.
     #[serde(skip_serializing_if = "is_default", default)]
     pub spread: Spread,
     /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// Time from which goodput is measured, ns.
+    /// Length of the warm-up, ns; goodput is measured after it.
     pub warm_up_ns: u64,
     /// Width of the bins of goodput over time, ns; 0 for none.
     pub bin_ns: u64,
-    /// Sampling interval of the queues, ns; 0 for never.
+    /// Sampling interval of queue lengths, ns; 0 for no samples.
     pub queue_trace_ns: u64,
 }
 
-/// A bottleneck, or a link of a graph, in both directions; losses only in the direction of data.
+/// A bottleneck or a link of a graph. Both directions have rate, delay and queue; only the forward direction has loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// Rate, bit/s of IP packets; that of the direction of data, if the reverse differs.
+    /// Rate in the forward direction, bit/s of IP packets; also in the reverse direction, unless `back_bps` is set.
     pub rate_bps: u64,
-    /// Rate of the reverse direction, if it differs.
+    /// Rate in the reverse direction, bit/s, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_bps: Option<u64>,
     /// One-way delay, ns.
     pub delay_ns: u64,
-    /// Probability of loss.
+    /// Probability of random loss, 0 to 1.
     pub loss: f64,
     /// Mean length of loss bursts, packets; 0 for independent losses.
     pub loss_burst_packets: f64,
     /// Queue discipline.
     pub discipline: Discipline,
-    /// Queueing delay above which CoDel marks packets, ns.
+    /// Queueing delay above which CoDel marks ECN-capable packets, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ce_threshold_ns: Option<u64>,
-    /// Limit of the queue, packets.
+    /// Limit of the queue, packets; also in the reverse direction, unless `back_queue_packets` is set.
     pub queue_packets: usize,
-    /// Limit of the queue in the reverse direction, packets, if it differs.
+    /// Limit of the reverse direction's queue, packets, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_queue_packets: Option<usize>,
     /// Other impairments of the link.
     #[serde(skip_serializing_if = "is_default", default)]
     pub impairments: Impairments,
-    /// Indices of the link's nodes in a graph.
+    /// Indices of the two connected nodes; `None` outside graphs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub between: Option<(usize, usize)>,
 }
 
-/// A flow.
+/// A flow of data between two hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
-    /// Label of the flow; no influence on results.
+    /// Label of the flow in figures and tables; it does not influence results.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub label: Option<String>,
     /// Transport of the flow.
     pub transport: Carrier,
-    /// Start of the flow, ns.
+    /// Start of the flow, ns from the start of the run.
     pub start_ns: u64,
-    /// Application bytes to send; unlimited if `None`.
+    /// Application bytes to send; `None` for an unlimited flow.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes: Option<u64>,
-    /// Round-trip time of the access links, ns.
+    /// Round-trip time over the flow's access links alone, ns.
     pub rtt_ns: u64,
-    /// Rate of the access links, bit/s; 0 for unlimited.
+    /// Rate of the flow's access links, bit/s; 0 for unlimited.
     pub access_bps: u64,
-    /// Longest random delay on the sender's access link, ns.
+    /// Greatest random delay on the sender's access link, ns.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub jitter_ns: u64,
-    /// First and last bottleneck, or the two nodes of a graph.
+    /// Indices of the first and last bottleneck crossed; in a graph, of the sender's and receiver's node.
     pub over: (usize, usize),
-    /// Time at which the hosts are switched off, ns.
+    /// Time at which the flow's hosts are switched off, ns; `None` for never.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stop_ns: Option<u64>,
     /// True if the flow runs in the reverse direction.
@@ -128,18 +129,18 @@ pub struct FlowSpec {
     /// Special behaviour of the endpoints.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ends: Ends,
-    /// Messages sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or in addition to one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub messages: Option<MessageSpec>,
-    /// Web user that loads pages, instead of a stream.
+    /// Web pages loaded instead of a stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub web: Option<WebSpec>,
-    /// Estimation of the flow's bottleneck.
+    /// Estimator of the flow's bottleneck rate.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub estimate: Option<EstimateSpec>,
-    /// Sending rate for the option `share`, bit/s.
+    /// Max-min fair share of the flow, bit/s: sending rate of [`Pace::Share`](crate::plan::Pace::Share).
     pub share_bps: u64,
-    /// Loss rate of the path, for the option `optimal`.
+    /// Loss probability of the whole path, for [`Redundancy::Optimal`](crate::plan::Redundancy::Optimal).
     pub loss: f64,
 }
 
@@ -152,46 +153,46 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A rate that follows a random walk.
+/// Random walk of a link's rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkSpec {
     /// Index of the link.
     pub link: usize,
     /// Time between steps, ns.
     pub every_ns: u64,
-    /// Range of the rate, as shares of the link's.
+    /// Bounds of the rate, as shares of the link's rate.
     pub within: (f64, f64),
-    /// Greatest step, as a share of the link's rate.
+    /// Greatest change per step, as a share of the link's rate.
     pub step: f64,
 }
 
-/// A recorded rate.
+/// Recorded rate of a link over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatesSpec {
     /// Index of the link.
     pub link: usize,
-    /// True for the rate of the reverse direction.
+    /// True if the rate applies to the reverse direction.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
-    /// Length of an interval, ns.
+    /// Length of a recorded interval, ns.
     pub every_ns: u64,
-    /// Packets that may be sent in each interval, from time 0.
+    /// Packets that may be sent in each interval, beginning at time 0.
     pub packets: Vec<u64>,
-    /// Index from which the entries repeat after the last one; `None` if they cover the whole run.
+    /// Index to which the record jumps back after its last entry; `None` if it covers the whole run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeats_from: Option<usize>,
-    /// Bits per packet.
+    /// Size of a packet, bits.
     pub packet_bits: f64,
 }
 
 impl LinkSpec {
-    /// Capacity in the direction of data, bit/s: limited by the policer, if there is one.
+    /// Returns the capacity in the forward direction, bit/s: the rate, or a lower policed rate.
     #[must_use]
     pub fn carries_bps(&self) -> u64 {
         self.policed_bps(self.rate_bps)
     }
 
-    /// Policed rate for another rate of the link.
+    /// Returns the capacity if the link's rate were `rate_bps`, bit/s; a policer limits it.
     pub(crate) fn policed_bps(&self, rate_bps: u64) -> u64 {
         let own = self.impairments;
         let is_policed = own.policer_packets.is_some() && own.ways.unwrap_or_default().each()[0];
@@ -201,7 +202,7 @@ impl LinkSpec {
 }
 
 impl Scenario {
-    /// The scenario without labels, which have no influence on results.
+    /// Returns the scenario without labels, which do not influence results.
     #[must_use]
     pub fn without_labels(&self) -> Self {
         let mut same = self.clone();
@@ -209,10 +210,11 @@ impl Scenario {
         same
     }
 
-    /// Approximate cost of the run: Gbit sent over its bottlenecks. Flows of limited size send little more than their bytes.
+    /// Returns the approximate cost of the run: Gbit sent over all bottlenecks. Flows of limited size are assumed to
+    /// send at most four times their bytes.
     #[must_use]
     pub fn cost(&self) -> f64 {
-        /// Bytes sent per application byte at most: headers, repair symbols and retransmissions.
+        /// Bytes sent per application byte, at most: headers, repair symbols and retransmissions included.
         const CARRIED_PER_BYTE: f64 = 4.0;
         let bytes: Option<f64> = self.flows.iter().map(|flow| flow.bytes.map(|bytes| bytes as f64)).sum();
         let carried = bytes.map(|bytes| bytes * 8e-9 * CARRIED_PER_BYTE * self.links.len() as f64);
@@ -220,15 +222,15 @@ impl Scenario {
         carried.map_or(max, |gbit| gbit.min(max)).max(1e-3)
     }
 
-    /// Upper bound of the cost: all bottlenecks are busy to the end.
+    /// Returns an upper bound of the cost, Gbit: all bottlenecks are busy during the whole run.
     #[must_use]
     pub fn cost_max(&self) -> f64 {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
         (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
     }
 
-    /// Longest round-trip time of a flow over its access links and bottlenecks without queueing, ns. In a graph, a flow is assumed to cross
-    /// all links.
+    /// Returns the longest round-trip time of any flow, ns, over access links and bottlenecks without queueing. In a
+    /// graph, every flow is assumed to cross all links.
     #[must_use]
     pub fn longest_rtt_ns(&self) -> u64 {
         let rtt_ns = |flow: &FlowSpec| {
@@ -241,19 +243,20 @@ impl Scenario {
         self.flows.iter().map(rtt_ns).max().unwrap_or(0)
     }
 
-    /// True if the link at index `place` of a graph is one-way, because another connects the same nodes in the opposite direction.
+    /// Returns true if link `place` of a graph is one-way: another link connects the same nodes in the opposite
+    /// direction.
     #[must_use]
     pub fn is_one_way(&self, place: usize) -> bool {
         self.opposite(place).is_some()
     }
 
-    /// Link of a graph that connects the nodes of the one at `place` in the opposite direction.
+    /// Returns the index of the link that connects the nodes of link `place` in the opposite direction.
     fn opposite(&self, place: usize) -> Option<usize> {
         let (from, to) = self.links.get(place)?.between.filter(|(from, to)| from != to)?;
         self.links.iter().position(|other| other.between == Some((to, from)))
     }
 
-    /// True if the bottleneck at index `place` loses packets at random at some time of the run.
+    /// Returns true if bottleneck `place` loses packets at random at any time of the run.
     #[must_use]
     pub fn can_lose(&self, place: usize) -> bool {
         let changes = self.changes.iter().filter(|change| change.link == place).filter_map(|change| change.loss);

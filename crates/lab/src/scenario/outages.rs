@@ -1,4 +1,4 @@
-//! Outages: times during which a bottleneck delivers nothing.
+//! Outages: intervals during which a bottleneck delivers no packets.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use super::quantity::{DURATION_S_MAX, not_negative, ns, positive};
 use super::{ChangeSpec, Scenario};
 use crate::plan::Plan;
 
-/// Most outages of a plan; more are better described by random loss.
+/// Maximum number of outages in a plan; random loss describes more frequent ones better.
 const OUTAGES_MAX: usize = 10_000;
 
-/// An outage.
+/// An interval during which a link delivers no packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutageSpec {
     /// Index of the link.
     pub link: usize,
-    /// Start, ns.
+    /// Start of the outage, ns from the start of the run.
     pub at_ns: u64,
-    /// Length, ns.
+    /// Length of the outage, ns.
     pub lasts_ns: u64,
 }
 
-/// Adds the outages of the plan, by link and in order of time.
+/// Adds the plan's outages to `scenario`, ordered by link and time.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
     if plan.outages.len() > OUTAGES_MAX {
         return Err(format!("there are more than {OUTAGES_MAX} [[outages]]; leave some out"));
@@ -49,7 +49,7 @@ impl OutageSpec {
         self.at_ns.saturating_add(self.lasts_ns)
     }
 
-    /// Changes at the start and end of the outage, in the directions of the link.
+    /// Returns the changes at start and end of the outage, for each direction of the link.
     pub(super) fn changes(self, scenario: &Scenario) -> impl Iterator<Item = ChangeSpec> + use<> {
         let ways = if scenario.is_one_way(self.link) { &[false][..] } else { &[false, true] };
         let times = [(self.at_ns, true), (self.end_ns(), false)];

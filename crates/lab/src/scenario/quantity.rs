@@ -1,6 +1,6 @@
-//! Checked numbers of a plan, converted to the units of a scenario.
+//! Range checks of a plan's numbers, and their conversion to the units of a scenario.
 
-/// Greatest duration of a run, and greatest time in it, s.
+/// Greatest duration of a run, and greatest point in time, s.
 pub(super) const DURATION_S_MAX: f64 = 1e5;
 
 /// Converts seconds to nanoseconds.
@@ -11,9 +11,9 @@ pub(super) fn ns(s: f64) -> u64 {
 /// Checks that `value` is above 0 and at most `max`.
 ///
 /// # Errors
-/// Fails with one sentence that names `name`.
+/// Fails with a sentence about the parameter `name`.
 pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
-    // Written so that NaN is refused.
+    // The comparison is written so that NaN fails.
     if value > 0.0 && value <= max {
         Ok(value)
     } else {
@@ -24,7 +24,7 @@ pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> 
 /// Checks that `value` is between 0 and `max`.
 ///
 /// # Errors
-/// Fails with one sentence that names `name`.
+/// Fails with a sentence about the parameter `name`.
 pub(super) fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
     if (0.0..=max).contains(&value) {
         Ok(value)

@@ -1,39 +1,13 @@
-//! Random networks: a parking lot drawn from a number, for the claim whose scenarios are not described in any document.
+//! Random parking lots, drawn from a scenario number. They reproduce a published claim whose scenarios are nowhere
+//! described.
 
 use toml::Spanned;
 
+use crate::draw::Draw;
 use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 
-/// SplitMix64: the same sequence on every machine, from any seed.
-pub(super) struct Draw(pub(super) u64);
-
-impl Draw {
-    /// Draws a number from 0 (included) to 1 (excluded).
-    pub(super) fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    pub(super) fn even(&mut self, (low, high): (f64, f64)) -> f64 {
-        low + (high - low) * self.unit()
-    }
-
-    /// Draws a number with uniform logarithm, rounded to three digits, so that a record can be retyped.
-    fn log(&mut self, (low, high): (f64, f64)) -> f64 {
-        let value = (low.ln() + (high.ln() - low.ln()) * self.unit()).exp();
-        let digit = 10_f64.powf(value.log10().floor() - 2.0);
-        (value / digit).round() * digit
-    }
-
-    fn whole(&mut self, (low, high): (u32, u32)) -> u32 {
-        low + (f64::from(high - low + 1) * self.unit()) as u32
-    }
-}
-
-/// Draws network number `scenario` of a random topology, with its flows: one over all bottlenecks, and others over each.
+/// Draws the random topology with number `topology.scenario`, and its flows: one across all bottlenecks, and more
+/// across each single one.
 pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String> {
     let ranges = topology.random.ok_or("kind = \"random\" needs [topology.random] with its ranges")?;
     check(&ranges)?;
@@ -41,7 +15,7 @@ pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String
     let count = random.whole(ranges.bottlenecks);
     let buffer_bdp = random.log(ranges.buffer_bdp);
     let mut drawn = Topology { kind: Shape::ParkingLot, ..topology.clone() };
-    // The buffer of the plan (set by a series) takes precedence over the drawn one.
+    // A buffer set in the plan takes precedence over the drawn one.
     if drawn.buffer_bdp.is_none() && drawn.buffer_packets.is_none() {
         drawn.buffer_bdp = Some(buffer_bdp);
     }

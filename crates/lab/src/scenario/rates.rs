@@ -1,4 +1,4 @@
-//! Bottlenecks with a recorded rate.
+//! Recorded rates of bottlenecks over time.
 
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use super::quantity::{ns, positive};
 use super::{ChangeSpec, RatesSpec, Scenario};
 use crate::plan::{Plan, Rates, Way};
 
-/// Most bins in a record: 2000 s in bins of 20 ms, for a trace that does not repeat earlier.
+/// Maximum length of a record, bins: 2000 s in bins of 20 ms, for a trace that does not repeat earlier.
 const BINS_MAX: u64 = 100_000;
-/// Most changes in a run: 5 h in bins of 20 ms.
+/// Maximum number of rate changes in a run: 5.5 h in bins of 20 ms.
 const CHANGES_MAX: u64 = 1_000_000;
 
-/// Adds the recorded rates of the plan; the nominal rate of the link becomes their mean, from which shares are computed.
+/// Adds the plan's recorded rates to `scenario`. Their mean becomes the nominal rate of the link, from which fair
+/// shares are computed.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
-    // The reverse direction of a link with `up_mbps` has `rate_mbps`.
+    // Noted before any change: `back_bps` is set if the plan has `up_mbps`, which conflicts with a recorded forward
+    // rate.
     let have_up: Vec<bool> = scenario.links.iter().map(|link| link.back_bps.is_some()).collect();
     for rates in plan.rates.iter().map(toml::Spanned::get_ref) {
         let spec = of(scenario, plan, rates)?;
@@ -69,7 +71,8 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
     }
     let trace = rates.trace.as_ref().ok_or("the trace of [[rates]] was not read; report this")?;
     let period_ns = duration_ns(trace.period());
-    // The first round differs from the others at the seam: the last line of one round and the first of the next may be at the same time.
+    // The first round of the trace differs from later ones at the seam: its last packet and the first of the next round
+    // may be simultaneous. Two rounds are recorded, and the second repeats.
     let repeats_from = (period_ns.is_multiple_of(every_ns) && 2 * period_ns < scenario.duration_ns)
         .then_some((period_ns / every_ns) as usize);
     let end_ns = if repeats_from.is_some() { 2 * period_ns } else { scenario.duration_ns };
@@ -82,12 +85,12 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
 }
 
 impl RatesSpec {
-    /// Number of bins in a run of this length.
+    /// Returns the number of bins in a run of `duration_ns`.
     fn count(&self, duration_ns: u64) -> u64 {
         duration_ns.div_ceil(self.every_ns.max(1))
     }
 
-    /// Number of packets in the bin with this number.
+    /// Returns the number of packets in bin `number`, after repetition.
     fn packets_in(&self, number: u64) -> u64 {
         let (number, length) = (number as usize, self.packets.len());
         let place = match self.repeats_from {
@@ -101,12 +104,12 @@ impl RatesSpec {
         binned_rate_bps(packets, self.packet_bits, Duration::from_nanos(self.every_ns))
     }
 
-    /// Greatest rate, bit/s.
+    /// Returns the greatest rate in the record, bit/s.
     pub(super) fn fastest_bps(&self) -> u64 {
         self.rate_bps(self.packets.iter().copied().max().unwrap_or(0))
     }
 
-    /// Changes of the link's rate in a run of this length.
+    /// Returns the link's rate changes in a run of `duration_ns`.
     pub(super) fn changes(&self, duration_ns: u64) -> impl Iterator<Item = ChangeSpec> + '_ {
         (0..self.count(duration_ns)).map(move |number| ChangeSpec {
             at_ns: self.every_ns.saturating_mul(number),

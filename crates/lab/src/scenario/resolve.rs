@@ -1,4 +1,4 @@
-//! Resolution of a plan with all its parameters to a scenario.
+//! Resolution of a plan to a scenario.
 
 use super::estimate::estimate;
 use super::messages::messages;
@@ -9,27 +9,27 @@ use super::{ChangeSpec, FlowSpec, Layout, LinkSpec, Scenario, WalkSpec};
 use super::{outages, rates};
 use crate::plan::{Bottleneck, Carrier, Discipline, Ends, Flows, Impairments, Kind, Plan, Shape, Spread, Topology};
 
-/// Default limit of a queue: large enough not to limit.
+/// Default queue limit, packets: practically unlimited.
 const BUFFER_PACKETS_DEFAULT: usize = 10_000;
-/// Default rate of links, as in the documents, Mbit/s.
+/// Default rate of links, Mbit/s, as in the source documents.
 const RATE_MBPS_DEFAULT: f64 = 1000.0;
 const RTT_MS_DEFAULT: f64 = 10.0;
 /// Bytes of a full IP packet, for bandwidth-delay products.
 const PACKET_BYTES: f64 = 1500.0;
-/// Most flows: more would take over a day.
+/// Maximum number of flows: a run with more would take over a day.
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
-/// Most steps of a walk: 10 000 s in steps of 10 ms.
+/// Maximum number of steps of a random walk: 10 000 s in steps of 10 ms.
 const STEPS_MAX: u64 = 1_000_000;
-/// Most address changes of a flow's sender in a run.
+/// Maximum number of address changes of a flow's sender in a run.
 const REBINDS_MAX: usize = 200;
-/// Greatest drift of a clock; a larger one is a defect.
+/// Greatest clock drift, ppm: real clocks with a larger one are defective.
 const CLOCK_PPM_MAX: i32 = 10_000;
 
-/// Scenario of one series of `plan`, whose flows use `transport`.
+/// Resolves one series of `plan`: its flows use `transport`, unless they have their own.
 ///
 /// # Errors
-/// Fails with one sentence about what is invalid.
+/// Fails with a sentence about the invalid setting.
 pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
     let drawn;
     let (topology, groups): (&Topology, Vec<Flows>) = match plan.topology.get_ref() {
@@ -113,9 +113,9 @@ fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the behaviour of a flow's ends is valid.
+/// Checks that the special behaviour of a flow's endpoints fits its transport.
 fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
-    // Batched reception applies to any transport.
+    // Batched reception applies to every transport; the other settings need DFCP.
     if (Ends { receive_batch_ms: None, ..ends }) != Ends::default() && !carrier.kind.is_dfcp() {
         return Err(format!("`ends` are those of DFCP; the transport {:?} has none", carrier.name()));
     }
@@ -135,7 +135,7 @@ fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the impairments of bottlenecks.
+/// Checks the ranges of the impairments, and returns them.
 fn impairments(all: Impairments) -> Result<Impairments, String> {
     for (name, ms) in [("jitter_ms", all.jitter_ms), ("batch_ms", all.batch_ms), ("reorder_ms", all.reorder_ms)] {
         not_negative(name, ms.unwrap_or(0.0), 1e3)?;
@@ -157,7 +157,7 @@ fn rtt_ms(topology: &Topology) -> f64 {
     topology.rtt_ms.unwrap_or(RTT_MS_DEFAULT)
 }
 
-/// Names of the nodes of a graph, in the order of their first mention in links.
+/// Returns the names of a graph's nodes, in the order in which links first mention them.
 fn nodes(topology: &Topology) -> Vec<String> {
     let mut nodes: Vec<String> = Vec::new();
     for link in topology.links.iter().map(toml::Spanned::get_ref) {
@@ -203,7 +203,8 @@ fn links(topology: &Topology, longest_ms: f64, nodes: &[String]) -> Result<Vec<L
     bottlenecks.map(|bottleneck| link_of(topology, bottleneck, longest_ms + added_ms)).collect()
 }
 
-/// Checks that a graph's one-way links are unambiguous: at most two links between the same nodes in opposite directions.
+/// Checks that a graph's one-way links are unambiguous: at most one link per direction between two nodes, if both
+/// directions have one.
 fn check_directions(links: &[LinkSpec], nodes: &[String]) -> Result<(), String> {
     for link in links {
         let Some((from, to)) = link.between.filter(|(from, to)| from != to) else { continue };
@@ -226,11 +227,12 @@ fn check_directions(links: &[LinkSpec], nodes: &[String]) -> Result<(), String> 
     Ok(())
 }
 
-/// Link for a bottleneck; `through_ms` is the longest round-trip time through it.
+/// Resolves a bottleneck's link. `through_ms` is the longest round-trip time across it, for buffers in bandwidth-delay
+/// products.
 fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<LinkSpec, String> {
     let rate_mbps = own.rate_mbps.or(topology.rate_mbps).unwrap_or(RATE_MBPS_DEFAULT);
     let rate_bps = positive("a bottleneck's rate_mbps", rate_mbps, 1e6)? * 1e6;
-    // A bottleneck's own rate applies to both directions.
+    // A bottleneck with its own `rate_mbps` has this rate in both directions: the topology's `up_mbps` does not apply.
     let up_mbps = own.up_mbps.or_else(|| topology.up_mbps.filter(|_| own.rate_mbps.is_none()));
     let up_bps = up_mbps.map(|mbps| positive("up_mbps", mbps, 1e6)).transpose()?.map(|mbps| mbps * 1e6);
     let queue_of = |rate_bps: f64| queue_packets(topology, own, rate_bps * through_ms / 1e3 / 8.0 / PACKET_BYTES);
@@ -253,7 +255,7 @@ fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<Lin
     })
 }
 
-/// CoDel's threshold for marks; other disciplines have none.
+/// Returns the marking threshold, ns. Fails if the discipline is not based on CoDel.
 fn ce_threshold_ns(us: Option<f64>, discipline: Discipline) -> Result<Option<u64>, String> {
     let Some(us) = us else { return Ok(None) };
     if !discipline.has_codel() {
@@ -264,7 +266,7 @@ fn ce_threshold_ns(us: Option<f64>, discipline: Discipline) -> Result<Option<u64
     Ok(Some(ns(positive("ce_threshold_us", us, 1e9)? / 1e6)))
 }
 
-/// Limit of a queue, in packets, for a direction with a bandwidth-delay product of `bdp_packets`.
+/// Returns the queue limit, packets, of a direction whose bandwidth-delay product is `bdp_packets`.
 fn queue_packets(topology: &Topology, own: &Bottleneck, bdp_packets: f64) -> Result<usize, String> {
     let least = topology.buffer_least_packets.unwrap_or(1);
     let of_bdp = |bdp: f64| {
@@ -343,7 +345,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     Ok(())
 }
 
-/// Times at which the senders of `group` change their addresses, ns.
+/// Returns the times at which the senders of `group` change their addresses, ns.
 fn rebinds(group: &Flows, carrier: &Carrier) -> Result<Vec<u64>, String> {
     if !group.rebind_s.is_empty() && (carrier.kind.is_of_messages() || group.web.is_some()) {
         return Err("models of messages and web traffic have no addresses; remove rebind_s".to_owned());
@@ -360,9 +362,9 @@ fn rebinds(group: &Flows, carrier: &Carrier) -> Result<Vec<u64>, String> {
     Ok(times)
 }
 
-/// Sets the rate for `share` and the loss rate for `optimal`: a flow's max-min fair share of its bottlenecks, and their total loss. In a
-/// graph, and for bottlenecks with another reverse rate, each direction has its own rate; flows in the reverse direction over symmetric
-/// bottlenecks have the rate of their access links.
+/// Sets each flow's `share_bps` to its max-min fair share, and its `loss` to the total loss of its bottlenecks. In a
+/// graph, and over bottlenecks with a different reverse rate, both directions have separate capacity. Flows in the
+/// reverse direction over symmetric bottlenecks get the rate of their access links.
 fn share(scenario: &mut Scenario) -> Result<(), String> {
     let links = scenario.links.len();
     let back_bps = |link: &LinkSpec| link.back_bps.unwrap_or(link.rate_bps) as f64;
@@ -391,7 +393,8 @@ fn share(scenario: &mut Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// Links of a graph crossed by each flow's data: by index, with the reverse directions numbered after all links.
+/// Returns the links of a graph that each flow's data crosses. Index n + i stands for the reverse direction of link i,
+/// where n is the number of links.
 fn graph_routes(scenario: &Scenario) -> Result<Vec<Vec<usize>>, String> {
     let layout = Layout::of(scenario)?;
     let links = layout.links.len();
@@ -403,8 +406,9 @@ fn graph_routes(scenario: &Scenario) -> Result<Vec<Vec<usize>>, String> {
     (0..scenario.flows.len()).map(route).collect()
 }
 
-/// Max-min fair shares by progressive filling (Bertsekas and Gallager, “Data Networks”, §6.5.2): the rates of all flows grow together, and
-/// each stops when one of its links or its access link is full. With one link these are the three cases of PH 4.2.
+/// Computes max-min fair shares by progressive filling (Bertsekas and Gallager, “Data Networks”, §6.5.2): all rates
+/// grow together, and each flow stops when one of its links or its access link is full. For one link, this gives the
+/// three cases of the PhD summary, §4.2.
 pub(super) fn max_min(mut left: Vec<f64>, routes: &[Vec<usize>], access: &[f64]) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; routes.len()];
     loop {
@@ -418,7 +422,7 @@ pub(super) fn max_min(mut left: Vec<f64>, routes: &[Vec<usize>], access: &[f64])
         let Some(level) = (0..routes.len()).filter(is_open).map(level_of).min_by(f64::total_cmp) else {
             return shares.into_iter().flatten().collect();
         };
-        // Rounding errors make equal levels of several links differ in the last bits.
+        // Links that fill at the same level may differ in the last bits by rounding.
         let stop: Vec<usize> =
             (0..routes.len()).filter(is_open).filter(|&flow| level_of(flow) <= level * (1.0 + 1e-9)).collect();
         for flow in stop {

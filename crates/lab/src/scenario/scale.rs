@@ -1,10 +1,10 @@
-//! Scaling of a scenario to lower rates.
+//! Scaling of a scenario to lower link rates.
 
 use super::{FlowSpec, Scenario};
 use crate::plan::Pace;
 
 impl Scenario {
-    /// Rate of the fastest link, access links included, bit/s.
+    /// Returns the fastest rate in the scenario, bit/s: of links, access links, changes and recorded rates.
     #[must_use]
     pub fn fastest_bps(&self) -> u64 {
         let links = self.links.iter().flat_map(|link| [link.rate_bps, link.back_bps.unwrap_or(0)]);
@@ -13,8 +13,8 @@ impl Scenario {
         links.chain(changes).chain(recorded).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
     }
 
-    /// Scales all rates by `factor`, and with them the values proportional to a rate (buffers, windows, sizes); times per packet grow as
-    /// rates fall. Round-trip times stay.
+    /// Scales all rates by `factor`. Buffers, windows and sizes are scaled likewise; jitter and message intervals are
+    /// divided by `factor`, since packets take longer. Round-trip times stay.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let rate = |bps: u64| (bps as f64 * factor).round() as u64;
@@ -55,7 +55,7 @@ impl FlowSpec {
         }
         let transport = &mut self.transport;
         transport.window_blocks = transport.window_blocks.map(|blocks| (rate(u64::from(blocks)) as u32).max(1));
-        // A window below a few segments would be another transport.
+        // Below a few segments, a window would change the transport's behaviour.
         transport.max_window_bytes =
             transport.max_window_bytes.map(|bytes| (rate(u64::from(bytes)) as u32).max(15_000));
         transport.initial_ssthresh_segments =

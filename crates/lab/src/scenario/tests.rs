@@ -15,7 +15,7 @@ fn scenario(topology: &str) -> Result<Scenario, String> {
 fn buffers_in_bandwidth_delay_products_follow_the_longest_round_trip() {
     let two = "[[flows]]\nrtt_ms = 60\n[[flows]]\n";
     let found = scenario(&format!("[topology]\nrate_mbps = 100\nrtt_ms = 12\nbuffer_bdp = 0.5\n{two}")).unwrap();
-    // 100 Mbit/s for 60 ms are 500 packets of 1500 bytes.
+    // At 100 Mbit/s, 60 ms correspond to 500 packets of 1500 bytes; the plan asks for half of them.
     assert_eq!(found.links[0].queue_packets, 250);
     assert_eq!(found.flows.iter().map(|flow| flow.rtt_ns).collect::<Vec<_>>(), [60_000_000, 12_000_000]);
     assert_eq!(found.flows[0].share_bps, 50_000_000);
@@ -31,7 +31,7 @@ fn a_run_costs_what_its_links_carry_and_little_if_its_flows_end_early() {
     assert_eq!(cost("[[flows]]\nbytes = 18446744073709551615\n[[flows]]\nbytes = 18446744073709551615\n"), 5.0);
 }
 
-/// Error for a flow with this transport; empty if it is valid.
+/// Returns the error for a flow with this transport; empty if it is valid.
 fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n[topology]\n{topology}\n\
@@ -165,10 +165,10 @@ fn shares_are_max_min_fair() {
         assert!(shares.iter().zip(expected).all(|(share, expected)| (share - expected).abs() < 1e-6), "{shares:?}");
     };
     let without_limit = [f64::INFINITY; 3];
-    // TH 4.6: two bottlenecks in a row, one flow over both.
+    // Thesis §4.6: two bottlenecks in a row, one flow crosses both.
     close(max_min(vec![1000.0, 500.0], &[vec![0, 1], vec![0], vec![1]], &without_limit), &[250.0, 750.0, 250.0]);
     close(max_min(vec![900.0, 900.0], &[vec![0, 1], vec![0], vec![1]], &without_limit), &[450.0; 3]);
-    // PH 4.2: access links below and above the share.
+    // PhD summary §4.2: access links below and above the fair share.
     let one = vec![vec![0]; 4];
     close(max_min(vec![1000.0], &one, &[100.0, 200.0, 1000.0, 1000.0]), &[100.0, 200.0, 350.0, 350.0]);
     close(max_min(vec![1000.0], &one, &[100.0; 4]), &[100.0; 4]);
@@ -311,7 +311,7 @@ fn ends_are_those_of_dfcp() {
     }
 }
 
-/// Both directions of the link at index `place`.
+/// Returns the link configurations of link `place`: forward and reverse.
 fn ways_of(scenario: &Scenario, place: usize) -> [dfcp_netem::LinkConfig; 2] {
     let layout = Layout::of(scenario).unwrap();
     let (there, back) = layout.links[place];
@@ -326,7 +326,7 @@ fn up_is_datas_direction_and_each_way_has_the_buffer_of_its_rate() {
     assert_eq!((there.rate_bps, back.rate_bps), (Some(12_000_000), Some(600_000)));
     assert_eq!((there.queue.packets, back.queue.packets), (Some(100), Some(5)));
     assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [12_000_000, 600_000]);
-    // A bottleneck's own rate applies to both directions, unless it sets `up_mbps`.
+    // A bottleneck's own `rate_mbps` applies to both directions, unless the bottleneck also sets `up_mbps`.
     let row = scenario(
         "[topology]\nkind = \"parking-lot\"\nup_mbps = 5\n[[topology.bottlenecks]]\nrate_mbps = 3\n[[topology.bottlenecks]]\nrate_mbps = 3\nup_mbps = 2\n\
          [[topology.bottlenecks]]\n",
@@ -354,11 +354,11 @@ fn two_links_between_the_same_nodes_in_opposite_directions_go_one_way_each() {
     assert_eq!((a[0].rate_bps, a[1].rate_bps), (Some(9_000_000), Some(2_000_000)));
     assert_eq!((b[0].rate_bps, b[1].rate_bps), (Some(2_000_000), Some(9_000_000)));
     assert_eq!((&a[0].loss, &a[1].loss), (&dfcp_netem::Loss::bernoulli(0.09), &dfcp_netem::Loss::bernoulli(0.02)));
-    // Data uses one link, and reverse packets the other; shares are those of the direction of data.
+    // Data crosses one link, and acknowledgements the other. Shares follow the link of the data.
     let [there, back] = layout.routes(0).unwrap();
     assert!(there.contains(&layout.links[0].0) && back.contains(&layout.links[1].0));
     assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [9_000_000, 2_000_000]);
-    // Two links from the same node: both are bidirectional.
+    // Two parallel links with the same direction are both bidirectional.
     let found = graph(&[link("a", "b", 9), link("a", "b", 2)]).unwrap();
     assert_eq!(ways_of(&found, 0).map(|way| way.rate_bps), [Some(9_000_000); 2]);
     for (links, part) in [

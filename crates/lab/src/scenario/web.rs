@@ -1,35 +1,35 @@
-//! Web traffic of a flow, resolved and drawn from the seed.
+//! Resolved web traffic of a flow: pages drawn from the seed.
 
 use dfcp_sim::{WebConfig, WebConnection};
 use dfcp_time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{ns, positive};
-use super::random::Draw;
+use crate::draw::Draw;
 use crate::plan::{Carrier, Flows};
 
-/// Most connections per page; more would be a flood.
+/// Maximum number of connections per page.
 const CONNECTIONS_MAX: u32 = 1_000;
-/// Greatest mean size of a connection, bytes: that of a film.
+/// Greatest mean size of a connection, bytes: about a film.
 const CONNECTION_BYTES_MAX: u64 = 10_000_000_000;
-/// Most connections in a run: each is kept in memory to its end.
+/// Maximum number of connections in a run: all are kept in memory to the end.
 const ALL_CONNECTIONS_MAX: f64 = 1e6;
 
-/// A web user that loads pages.
+/// Web user that loads pages, each over several connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WebSpec {
-    /// Connections per page, opened at once.
+    /// Connections per page, all opened at the same time.
     pub connections: u32,
     /// Mean bytes per connection.
     pub connection_bytes: u64,
     /// Mean time between pages, ns.
     pub page_every_ns: u64,
-    /// Connections drawn from the seed; empty before.
+    /// Connections drawn from the seed; empty before [`Scenario::drawn`](super::Scenario::drawn).
     #[serde(skip)]
     pub drawn: Vec<WebConnection>,
 }
 
-/// Web traffic of `group`, carried by this transport for `duration_s`.
+/// Resolves the web traffic of `group`; `None` if it has none. `carrier` must be a model of TCP.
 pub(super) fn web(group: &Flows, carrier: &Carrier, duration_s: f64) -> Result<Option<WebSpec>, String> {
     let Some(table) = group.web else { return Ok(None) };
     let name = carrier.name();
@@ -60,13 +60,13 @@ pub(super) fn web(group: &Flows, carrier: &Carrier, duration_s: f64) -> Result<O
     }))
 }
 
-/// Draws an exponentially distributed number.
+/// Draws an exponentially distributed number with mean `mean`.
 fn exponential(random: &mut Draw, mean: f64) -> f64 {
     -mean * (1.0 - random.unit()).ln()
 }
 
 impl WebSpec {
-    /// Draws all connections that open between `start_ns` and `end_ns`, unless they are drawn already.
+    /// Draws all connections that open between `start_ns` and `end_ns`. Does nothing if they have been drawn before.
     pub(super) fn draw(&mut self, random: &mut Draw, (start_ns, end_ns): (u64, u64)) {
         if !self.drawn.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl WebSpec {
         }
     }
 
-    /// Configuration for the simulator.
+    /// Returns the settings for the simulator.
     pub(super) fn to_sim(&self, tcp: dfcp_sim::tcp::Config) -> WebConfig {
         WebConfig { tcp, connections: self.drawn.clone() }
     }

@@ -1,23 +1,23 @@
-//! Selection of one run of a plan.
+//! Selection of one run of a plan, for a trace.
 
 use crate::expand::Run;
 use crate::plan::Level;
 
-/// Criteria that select a run.
+/// Criteria that select a run of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Label of the series; optional if there is only one.
     pub series: Option<String>,
-    /// Swept parameters and their values, as text; those with a single value are optional.
+    /// Names and values of swept parameters, as text. A parameter with a single value may be left out.
     pub at: Vec<(String, String)>,
 }
 
-/// Error: no run matches, or several do. The text lists the choices.
+/// Error of a selection that matches no run, or several. The text lists the choices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ChoiceError(String);
 
-/// Finds the first repetition of the selected run among `runs`, all of one plan.
+/// Returns the first repetition of the selected run. All `runs` belong to one plan.
 ///
 /// # Errors
 /// Fails if no run matches, or several do.
@@ -50,7 +50,7 @@ pub fn choose<'run>(runs: &'run [Run], wanted: &Wanted) -> Result<&'run Run, Cho
     Err(ChoiceError(format!("{} points of {plan} are left; choose by {open}", left.len())))
 }
 
-/// Series with this label (ignoring case), or the only one.
+/// Returns the label of the series that matches `wanted`, ignoring case; without `wanted`, of the only series.
 fn series<'run>(runs: &'run [Run], plan: &str, wanted: Option<&str>) -> Result<&'run str, ChoiceError> {
     let mut labels: Vec<&str> = Vec::new();
     for run in runs {
@@ -79,7 +79,7 @@ fn is_same(level: &Level, text: &str) -> bool {
     }
 }
 
-/// Different values of an axis in the remaining runs, in order.
+/// Lists the different values of axis `axis` in the remaining runs, in order.
 fn levels(left: &[&Run], axis: usize) -> String {
     let mut found: Vec<String> = Vec::new();
     for run in left {

@@ -1,24 +1,24 @@
-//! Columns of a trace, for every platform.
+//! Columns of a trace's tables, for every platform.
 
 use std::time::Duration;
 
 use dfcp_proto::{ReceivedSymbols, Stats};
 
-/// A value in a line; `None` if it does not apply to the transport, or is not known yet.
+/// A value in a line of a table. `None` if it is unknown so far, or does not apply to the transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Column {
-    /// A counter since the start; a line states its increase since the previous line.
+    /// Counter since the start of the run; a line contains its increase since the previous line.
     Count(Option<u64>),
-    /// A state at the end of a bin.
+    /// State at the end of a bin.
     State(Option<f64>),
 }
 
 pub(super) trait Row {
-    /// Names and values, in the order of columns.
+    /// Returns names and values of all columns, in order.
     fn columns(&self) -> Vec<(&'static str, Column)>;
 }
 
-/// Fields of a line: increases of counters since `before`, and present states.
+/// Returns the fields of a line: increases of counters since `before`, and present states.
 pub(super) fn since<'row, R: Row>(now: &'row R, before: &'row R) -> impl Iterator<Item = String> + use<'row, R> {
     now.columns().into_iter().zip(before.columns()).map(|((_, now), (_, before))| match (now, before) {
         (Column::Count(Some(now)), Column::Count(before)) => (now - before.unwrap_or(0)).to_string(),
@@ -27,7 +27,8 @@ pub(super) fn since<'row, R: Row>(now: &'row R, before: &'row R) -> impl Iterato
     })
 }
 
-/// State of a flow at some time; counters start with the run. `None` if a value does not apply to the transport, or is unknown.
+/// Counters and state of a flow; counters start with the run. `None` if a value is unknown so far, or does not apply to
+/// the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowColumns {
     /// Application bytes delivered in order.
@@ -48,15 +49,15 @@ pub struct FlowColumns {
     pub blocks_in_flight: Option<f64>,
     /// Encoding symbols sent.
     pub symbols_sent: Option<u64>,
-    /// Data datagrams that arrived.
+    /// Data datagrams that arrived, including duplicates.
     pub symbols_arrived: Option<u64>,
-    /// Data datagrams that arrived and were useless.
+    /// Data datagrams that arrived and did not help decoding.
     pub symbols_wasted: Option<u64>,
     /// Sender's estimate of the loss rate, 0 to 1.
     pub p_hat: Option<f64>,
     /// Arrival rate in the receiver's reports, 10⁶ bit/s.
     pub arrival_mbps: Option<f64>,
-    /// Queueing delay of datagrams by the receiver's clock, ms.
+    /// Queueing delay measured by the receiver's clock, ms.
     pub queue_ms: Option<f64>,
 }
 
@@ -82,7 +83,7 @@ impl Row for FlowColumns {
 }
 
 impl FlowColumns {
-    /// Adds the counters of a DFCP sender; `reports` is true if the receiver sends reports (the modern profile).
+    /// Sets the columns of a DFCP sender. `reports` is true in the modern profile, whose receivers send reports.
     #[must_use]
     pub fn with_dfcp_sender(self, sent: &Stats, reports: bool) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl FlowColumns {
         }
     }
 
-    /// Adds the counters of a DFCP receiver.
+    /// Sets the columns of a DFCP receiver.
     #[must_use]
     pub fn with_dfcp_receiver(self, received: &ReceivedSymbols) -> Self {
         let arrived = received.distinct() + received.duplicate;
@@ -108,27 +109,28 @@ pub(super) fn ms(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e6
 }
 
-/// State of a bottleneck in the direction of data at some time; counters start with the run.
+/// Counters and state of a bottleneck in the forward direction; counters start with the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkColumns {
-    /// Packets waiting.
+    /// Queue length, packets.
     pub packets_waiting: u64,
     /// Packets that arrived at the queue.
     pub offered: u64,
-    /// Packets which the queue dropped.
+    /// Packets dropped by the queue.
     pub drops: u64,
-    /// Packets dropped early by RED or CoDel, although there was room; `None` if the platform does not report it.
+    /// Packets dropped early by RED or CoDel although the queue was not full; `None` if the platform does not report
+    /// it.
     pub drops_early: Option<u64>,
     /// Packets dropped by the loss model.
     pub lost: u64,
-    /// Packets delivered.
+    /// Packets delivered to the other end of the link.
     pub delivered: u64,
-    /// Packets which the queue marked for congestion.
+    /// Packets marked by the queue instead of dropped (CE, RFC 3168).
     pub marks: u64,
 }
 
 impl LinkColumns {
-    /// Packets dropped because the queue was full.
+    /// Returns the packets dropped because the queue was full; `None` if the platform does not report early drops.
     #[must_use]
     pub fn drops_full(&self) -> Option<u64> {
         self.drops_early.map(|early| self.drops - early)

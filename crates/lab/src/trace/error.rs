@@ -1,4 +1,4 @@
-//! Errors of a trace.
+//! Errors of traces.
 
 use std::io;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use super::ROWS_MAX;
 use crate::measure::MeasureError;
 
-/// Reason for which a trace could not be made, or is invalid.
+/// Error of making a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The scenario is impossible.
+    /// The scenario is impossible, or the run failed.
     #[error(transparent)]
     Impossible(#[from] MeasureError),
-    /// The width of the bins is invalid.
+    /// The bin width is zero.
     #[error("bins have no width; give one with --bin, like 100ms")]
     Bin,
-    /// The duration is invalid.
+    /// The duration is zero or too long.
     #[error("a trace of {} s is impossible; give a --duration above 0 and up to 100000s", .0.as_secs_f64())]
     Duration(Duration),
     /// The tables would have too many lines.
@@ -30,23 +30,23 @@ pub enum TraceError {
         /// Reason.
         error: io::Error,
     },
-    /// A file of another trace is in the directory.
+    /// The directory contains a file of another trace, which would be mistaken for a part of this one.
     #[error(
         "{0} is of another trace; remove it, ask for a new one with --pcap, or give another directory with --output"
     )]
     Stale(String),
-    /// The platform cannot make such a run or trace.
+    /// The platform cannot execute this run or trace; the text is the reason.
     #[error("{0}")]
     Refused(String),
     /// The trace was stopped on request.
     #[error("the trace was broken off, and its files are removed; start it again when ready")]
     Stopped,
-    /// The simulator violated physical laws: it has a defect.
+    /// The simulator violated conservation laws of its links: it has a defect.
     #[error(
         "the run broke {count} physical laws, so do not believe the trace in {directory}, and report this: {first}"
     )]
     Violated {
-        /// Number of violations; only the first 20, and those of the counters, are kept.
+        /// Number of violations; the simulator keeps the first 20, and those of the final counters.
         count: usize,
         /// Description of the first violation.
         first: String,
@@ -56,7 +56,7 @@ pub enum TraceError {
 }
 
 impl From<String> for TraceError {
-    /// Error for a sentence about an invalid scenario.
+    /// Converts a sentence about an invalid scenario.
     fn from(message: String) -> Self {
         Self::Impossible(MeasureError::Impossible(message))
     }

@@ -11,16 +11,17 @@ pub(super) const FLOWS: &str = "flows.csv";
 pub(super) const QUEUES: &str = "queues.csv";
 pub(super) const PACKETS: &str = "packets.pcapng";
 
-/// Files of a trace; `discard` removes those that were started.
+/// Output files of a trace. [`discard`](Self::discard) removes those created so far.
 #[derive(Debug)]
 pub(super) struct Files {
     directory: PathBuf,
-    /// Names of the started files.
+    /// Names of the files created so far.
     begun: Vec<String>,
 }
 
 impl Files {
-    /// Creates the directory if it is missing, and refuses one with an older capture beside new tables.
+    /// Opens a directory, creating it if necessary. Refuses a directory with an old capture, unless a new capture will
+    /// overwrite it.
     pub(super) fn open(directory: &Path, has_capture: bool) -> Result<Self, TraceError> {
         let files = Self { directory: directory.to_owned(), begun: Vec::new() };
         fs::create_dir_all(directory)
@@ -45,7 +46,7 @@ impl Files {
         Ok(BufWriter::new(file))
     }
 
-    /// Copies a file from the directory `from`; returns the new path.
+    /// Copies the file `name` from the directory `from`, and returns the new path.
     pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<String, TraceError> {
         let source = from.join(name);
         let mut source =
@@ -56,15 +57,15 @@ impl Files {
         Ok(self.path(name))
     }
 
-    /// Removes the started files.
+    /// Removes all files created so far.
     pub(super) fn discard(&self) {
         for name in &self.begun {
-            // The caller reports its own error; another one about leftovers would hide it.
+            // A failed removal is ignored, to let the caller report the original error.
             let _ = fs::remove_file(self.directory.join(name));
         }
     }
 
-    /// Creates a table with these columns.
+    /// Creates the table `name` and writes the line of column names.
     pub(super) fn csv(&mut self, name: &str, columns: &[&str]) -> Result<Csv, TraceError> {
         let mut csv = Csv { path: self.path(name), to: self.create(name)?, text: String::new() };
         csv.add(columns.iter().map(|&column| column.to_owned()))?;
@@ -72,12 +73,12 @@ impl Files {
     }
 }
 
-/// A table open for writing.
+/// CSV table open for writing.
 #[derive(Debug)]
 pub(super) struct Csv {
     path: String,
     to: BufWriter<File>,
-    /// Buffer of the present line.
+    /// Buffer for the line being formatted.
     text: String,
 }
 
@@ -89,7 +90,7 @@ impl Csv {
         written.map_err(|error| TraceError::Io { path: self.path.clone(), error })
     }
 
-    /// Finishes the table; returns its path.
+    /// Flushes the table and returns its path.
     pub(super) fn finish(mut self) -> Result<String, TraceError> {
         match self.to.flush() {
             Ok(()) => Ok(self.path),

@@ -1,4 +1,4 @@
-//! State of the simulator's flows and links.
+//! Extraction of trace columns from the simulator's flows and links.
 
 use dfcp_netem::Link;
 use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
@@ -6,7 +6,7 @@ use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
 use super::columns::{FlowColumns, LinkColumns, ms};
 use crate::plan::Kind;
 
-/// Present state of a flow with the transport `kind`.
+/// Returns the present columns of flow `id`, whose transport is `kind`.
 pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Kind) -> FlowColumns {
     let row = FlowColumns { delivered_bytes: simulation.flow(id).delivered_bytes, ..FlowColumns::default() };
     match (simulation.end(id, false), simulation.end(id, true)) {
@@ -21,14 +21,14 @@ pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Ki
                 ..row
             }
         }
-        // With many connections there is no single window or round-trip time.
+        // Web traffic has many connections, so there is no single window or round-trip time.
         (End::WebSender(sender), _) => {
             let stats = sender.stats();
             FlowColumns { retransmissions: Some(stats.retransmissions), timeouts: Some(stats.timeouts), ..row }
         }
         (End::Dfcp(sender), End::Dfcp(receiver)) => FlowColumns {
             blocks_in_flight: Some(sender.blocks_in_flight() as f64),
-            // A classic receiver reports none of these.
+            // Classic receivers send no reports, so the columns from reports stay empty.
             ..row
                 .with_dfcp_sender(&sender.stats(), kind != Kind::Classic)
                 .with_dfcp_receiver(&receiver.stats().received)
@@ -47,7 +47,7 @@ pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Ki
     }
 }
 
-/// Present state of a link.
+/// Returns the present columns of a link.
 pub(super) fn link(link: &Link<Packet>) -> LinkColumns {
     let stats = link.stats();
     LinkColumns {

@@ -1,6 +1,6 @@
-//! Trace of one run: its flows and queues over time, and its packets.
+//! Trace of one run: its flows and queues over time, and optionally its packets.
 //!
-//! Every platform writes its tables with [`Tables`]. Only the simulator makes captures.
+//! Every platform writes tables with [`Tables`]. Only the simulator captures packets.
 
 mod choose;
 mod columns;
@@ -28,41 +28,41 @@ use crate::drive::drive;
 use crate::expand::Run;
 use crate::scenario::{Built, Scenario, build};
 
-/// Most bytes of a capture, about 1.7 million packets of TCP; a full capture ends before the run does.
+/// Greatest size of a capture, bytes: about 1.7 million TCP packets. Later packets are left out.
 pub const CAPTURE_BYTES_MAX: u64 = 200_000_000;
-/// Most lines of `flows.csv` and `queues.csv` together.
+/// Maximum number of lines in `flows.csv` and `queues.csv` together.
 pub const ROWS_MAX: u64 = 10_000_000;
-/// Longest duration of a trace, the same as that of a plan's run.
+/// Longest duration of a trace, equal to the longest duration of a run.
 const DURATION_MAX: Duration = Duration::from_secs(100_000);
 
 /// Settings of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'trace> {
-    /// Directory of the files; created if missing.
+    /// Directory of the output files; created if missing.
     pub directory: &'trace Path,
-    /// Width of the bins.
+    /// Width of the bins: each gets a line in the tables.
     pub bin: Duration,
-    /// Length of the traced run, instead of the plan's.
+    /// Duration of the run; `None` for the plan's duration.
     pub duration: Option<Duration>,
-    /// True to capture packets as well.
+    /// True to capture packets.
     pub has_capture: bool,
-    /// Most bytes of the capture; see [`CAPTURE_BYTES_MAX`].
+    /// Greatest size of the capture, bytes; see [`CAPTURE_BYTES_MAX`].
     pub capture_bytes_max: u64,
-    /// Flag that ends the trace early, with an error.
+    /// Ends the trace early with an error when set.
     pub stop: &'trace AtomicBool,
 }
 
 impl Settings<'_> {
-    /// Width of a bin and end of the trace, ns.
+    /// Returns the bin width and the end of the trace, ns.
     ///
     /// # Errors
-    /// Fails if a setting is invalid, or the output would be too large.
+    /// Fails if a setting is invalid, or the tables would have too many lines.
     pub fn times(&self, scenario: &Scenario) -> Result<(u64, u64), TraceError> {
         let duration = self.duration.unwrap_or_else(|| Duration::from_nanos(scenario.duration_ns));
         if duration.is_zero() || duration > DURATION_MAX {
             return Err(TraceError::Duration(duration));
         }
-        // The longest duration is far below 2⁶⁴ ns.
+        // `DURATION_MAX` is far below 2⁶⁴ ns, so the cast is exact.
         let ns = |duration: Duration| duration.min(DURATION_MAX).as_nanos() as u64;
         let (bin_ns, end_ns) = (ns(self.bin), ns(duration));
         if bin_ns == 0 {
@@ -72,7 +72,8 @@ impl Settings<'_> {
         if rows > ROWS_MAX { Err(TraceError::Rows(rows)) } else { Ok((bin_ns, end_ns)) }
     }
 
-    /// Creates the directory if it is missing, and checks that the files of this trace may be written there, before a long run.
+    /// Creates the output directory if necessary, and checks that the trace may be written there. Called before a long
+    /// run, to fail early.
     ///
     /// # Errors
     /// Fails if the directory cannot be created, or contains a file of another trace.
@@ -80,7 +81,8 @@ impl Settings<'_> {
         Files::open(self.directory, self.has_capture).map(drop)
     }
 
-    /// Copies the tables that a platform has written in the directory `from`; returns their paths. Incomplete copies are removed.
+    /// Copies the tables that a platform wrote into `from` to the output directory, and returns their new paths. After
+    /// an error, the copies are removed.
     ///
     /// # Errors
     /// Fails if a table cannot be read or written.
@@ -98,8 +100,9 @@ impl Settings<'_> {
 type Capture = Pcapng<BufWriter<File>>;
 type Watched = Simulation<(Verifier, Option<Capture>)>;
 
-/// Runs `run` on the simulator and writes `flows.csv` and `queues.csv` (a line per bin and flow or link) and, if asked, `packets.pcapng`
-/// with the packets that senders send and receive. Physical laws are checked during the run.
+/// Executes `run` on the simulator and writes its trace. The tables `flows.csv` and `queues.csv` have a line per bin
+/// and flow or link; the optional `packets.pcapng` has all packets that senders send and receive. Conservation laws of
+/// the links are checked during the run.
 ///
 /// # Errors
 /// Fails if a setting is invalid, the run is impossible, a file cannot be written, or a law was violated.
@@ -107,7 +110,8 @@ pub fn trace(run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
     let times = settings.times(&run.scenario)?;
     let mut files = Files::open(settings.directory, settings.has_capture)?;
     let outcome = write(run, settings, times, &mut files);
-    // The trace of a violation is useful; after any other error the files would be incomplete without a sign of it.
+    // After a violation the trace is kept, to find the defect. After other errors it would be incomplete without any
+    // sign, and is removed.
     if !matches!(outcome, Ok(_) | Err(TraceError::Violated { .. })) {
         files.discard();
     }
@@ -143,7 +147,8 @@ fn write(
     Ok(summary::summary(run, &mut simulation, &built, summary::End { ended_ns, capture, paths, unwatched }))
 }
 
-/// Enables the checks on all links supported by the verifier. Returns the number of other links.
+/// Enables the law checks on all links that the verifier supports, and returns the number of other links. A direction
+/// counts as a link.
 fn watch(simulation: &mut Watched, scenario: &Scenario, built: &Built) -> usize {
     let is_changed = |id| {
         let of_link = |change: &&crate::scenario::ChangeSpec| {
@@ -188,7 +193,7 @@ fn end(capture: Capture, files: &Files) -> Result<(Captured, String), TraceError
 }
 
 /// # Errors
-/// Fails if there is a violation.
+/// Fails with the first violation, if there is any.
 fn lawful(violations: Vec<String>, directory: &Path) -> Result<(), TraceError> {
     let count = violations.len();
     match violations.into_iter().next() {
@@ -197,7 +202,7 @@ fn lawful(violations: Vec<String>, directory: &Path) -> Result<(), TraceError> {
     }
 }
 
-/// Ends a bin: writes a line per flow and link.
+/// Ends a bin: writes a line for each flow and link.
 fn sample(
     tables: &mut Tables,
     simulation: &mut Watched,

@@ -1,4 +1,4 @@
-//! Summary of a trace.
+//! Summary of a trace: totals per flow and link.
 
 use dfcp_sim::{Captured, Observer, Simulation};
 use dfcp_time::Time;
@@ -11,7 +11,7 @@ use crate::expand::Run;
 use crate::plan::{Kind, Point};
 use crate::scenario::{Built, FlowSpec};
 
-/// Summary of a flow, from its start to the end of the trace.
+/// Totals of a flow, from its start to the end of the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
     /// Number of the flow, from 1.
@@ -21,13 +21,13 @@ pub struct FlowSummary {
     pub label: Option<String>,
     /// Transport of the flow.
     pub transport: Kind,
-    /// Goodput from the flow's start to its last byte or the end of the trace, 10⁶ bit/s.
+    /// Goodput from the flow's start to its last byte, or to the end of the trace, Mbit/s (10⁶ bit/s).
     pub goodput_mbps: f64,
     /// Application bytes delivered to the receiver.
     pub delivered_bytes: u64,
-    /// Time at which the receiver had the last byte, s; only for a flow of limited size.
+    /// Time at which the receiver had the last byte, s; `None` for an unlimited or unfinished flow.
     pub completed_s: Option<f64>,
-    /// Smoothed round-trip time at the end, ms, if the transport measures it.
+    /// Smoothed round-trip time at the end of the trace, ms; `None` if the transport does not measure it.
     pub srtt_ms: Option<f64>,
     /// Retransmitted segments; TCP only.
     pub retransmissions: Option<u64>,
@@ -35,33 +35,34 @@ pub struct FlowSummary {
     pub timeouts: Option<u64>,
     /// Packets that the sender declared lost; QUIC only.
     pub lost_packets: Option<u64>,
-    /// Data datagrams that were useless on arrival; DFCP only.
+    /// Data datagrams that did not help decoding; DFCP only.
     pub symbols_wasted: Option<u64>,
-    /// Error that ended the flow early.
+    /// Error that ended the flow early; `None` on success.
     pub failure: Option<String>,
 }
 
-/// Summary of a bottleneck in the direction of data.
+/// Totals of a bottleneck in the forward direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSummary {
     /// Number of the link, from 1, as in the plan.
     pub link: usize,
     /// Packets that arrived at the queue.
     pub offered: u64,
-    /// Packets that its queue dropped.
+    /// Packets dropped by the queue.
     pub drops: u64,
     /// Packets dropped because the queue was full; `None` if the platform does not report it.
     pub drops_full: Option<u64>,
-    /// Packets dropped early by RED or CoDel, although there was room.
+    /// Packets dropped early by RED or CoDel although the queue was not full; `None` if the platform does not report
+    /// it.
     pub drops_early: Option<u64>,
     /// Packets dropped by the loss model.
     pub lost: u64,
 }
 
-/// A finished trace with its summary.
+/// A finished trace: identity of the run, totals and output files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traced {
-    /// Platform of the run: `sim`, or `kernel-6.12.117`.
+    /// Platform of the run, for example `sim` or `kernel-6.12.117`.
     pub platform: String,
     /// Id of the plan.
     pub plan: String,
@@ -69,32 +70,33 @@ pub struct Traced {
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Number of the repetition.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
     /// Seed of the run.
     pub seed: u64,
-    /// Simulated seconds: fewer than asked for if all flows ended earlier.
+    /// Duration of the trace in simulated time, s; shorter than configured if all flows ended early.
     pub duration_s: f64,
     /// Flows, in the plan's order.
     pub flows: Vec<FlowSummary>,
     /// Links, in the plan's order.
     pub links: Vec<LinkSummary>,
-    /// Packets in the capture.
+    /// Packets in the capture; `None` without a capture.
     pub captured_packets: Option<u64>,
-    /// Packets left out of the capture after it had reached its limit.
+    /// Packets left out of the capture after it reached its size limit; `None` without a capture.
     pub left_out_packets: Option<u64>,
-    /// Time at which the capture reached its limit, s.
+    /// Time at which the capture reached its size limit, s; `None` if it did not.
     pub capture_full_s: Option<f64>,
-    /// Number of directions of links with checked physical laws; only on the simulator.
+    /// Number of link directions whose conservation laws were checked; simulator only.
     pub verified_links: Option<usize>,
-    /// Number of directions of links without that check, because of jitter or a changing rate or delay.
+    /// Number of link directions that could not be checked, because of jitter or changes of rate or delay; simulator
+    /// only.
     pub unverified_links: Option<usize>,
     /// Paths of the written files.
     pub files: Vec<String>,
 }
 
 impl Traced {
-    /// Summary of a run made by `platform`, with its result.
+    /// Returns the summary of a trace made on another platform than the simulator.
     #[must_use]
     pub fn of(
         run: &Run,
@@ -129,14 +131,14 @@ impl Traced {
 pub struct FlowTimes {
     /// Time at which the connection was opened.
     pub started_ns: u64,
-    /// Time at which the receiver had the last byte.
+    /// Time at which the receiver had the last byte; `None` if the flow is unfinished.
     pub completed_ns: Option<u64>,
     /// Time at which the trace ended.
     pub ended_ns: u64,
 }
 
 impl FlowSummary {
-    /// Summary of the flow `spec` at index `place`, with its last row.
+    /// Returns the totals of flow `place`, with settings `spec`, from its last columns.
     #[must_use]
     pub fn new(place: usize, spec: &FlowSpec, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
         let ns = times.completed_ns.unwrap_or(times.ended_ns).saturating_sub(times.started_ns);
@@ -158,7 +160,7 @@ impl FlowSummary {
 }
 
 impl LinkSummary {
-    /// Summary of the link at index `place`, with its last row.
+    /// Returns the totals of link `place` from its last columns.
     #[must_use]
     pub fn new(place: usize, last: &LinkColumns) -> Self {
         Self {
@@ -172,14 +174,14 @@ impl LinkSummary {
     }
 }
 
-/// Results at the end of a simulator's trace.
+/// Results at the end of a trace on the simulator.
 pub(super) struct End {
     pub(super) ended_ns: u64,
-    /// Capture, with its path.
+    /// Capture and its path; `None` without a capture.
     pub(super) capture: Option<(Captured, String)>,
     /// Paths of the tables.
     pub(super) paths: Vec<String>,
-    /// Directions of links without a verifier.
+    /// Number of link directions that the verifier does not support.
     pub(super) unwatched: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Tables of a trace.
+//! Writer of a trace's tables.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::error::TraceError;
 use super::files::{self, Csv, Files};
 use crate::scenario::Scenario;
 
-/// Tables `flows.csv` and `queues.csv` open for writing: a line per bin and flow, or link.
+/// Tables `flows.csv` and `queues.csv`, open for writing. They have a line per bin and flow or link.
 #[derive(Debug)]
 pub struct Tables {
     flows: Csv,
@@ -19,10 +19,10 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Creates the tables in an existing directory.
+    /// Creates the tables for `scenario` in an existing directory.
     ///
     /// # Errors
-    /// Fails if they cannot be created.
+    /// Fails if a file cannot be created.
     pub fn new(scenario: &Scenario, directory: &Path) -> Result<Self, TraceError> {
         Self::of(scenario, &mut Files::open(directory, false)?)
     }
@@ -43,7 +43,8 @@ impl Tables {
         })
     }
 
-    /// Ends a bin at `now_ns`, unless the bin is empty. `flows` and `links` are in the plan's order.
+    /// Ends a bin at `now_ns` and writes its lines. Does nothing if no time has passed since the last bin. `flows` and
+    /// `links` are in the plan's order.
     ///
     /// # Errors
     /// Fails if a line cannot be written.
@@ -69,7 +70,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Finishes the tables; returns their paths.
+    /// Flushes the tables and returns their paths.
     ///
     /// # Errors
     /// Fails if the last lines cannot be written.

@@ -54,7 +54,7 @@ fn traced(run: &Run, directory: &Path, has_capture: bool, capture_bytes_max: u64
     trace(run, Settings { directory, bin, duration: None, has_capture, capture_bytes_max, stop: &stop })
 }
 
-/// A table, by columns.
+/// A table read back from its file.
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -70,7 +70,7 @@ impl Table {
         Self { names, rows }
     }
 
-    /// Values of a column in the lines of one flow or link, without empty fields.
+    /// Returns the values of column `name` in the lines of flow or link `of`; empty fields are skipped.
     fn column(&self, name: &str, of: &str) -> Vec<f64> {
         let at = self.names.iter().position(|column| column == name).unwrap();
         let rows = self.rows.iter().filter(|row| row[1] == of && !row[at].is_empty());
@@ -126,14 +126,15 @@ fn a_trace_is_of_the_run_which_is_measured_and_its_bins_add_up() {
         assert_eq!((queues.sum("offered", "1"), queues.sum("lost", "1")), (link.offered, link.lost));
         assert_eq!(Some(queues.sum("drops_full", "1") + queues.sum("drops_early", "1")), Some(link.drops));
         if ["Classic", "Modern"].contains(&series) {
-            // Datagrams that leave the bottleneck arrive, except those in flight and the few without a symbol.
+            // Every datagram that leaves the bottleneck arrives. The tolerance covers datagrams in flight and the few
+            // without a symbol.
             let arrived = flows.sum("symbols_arrived", "1") + flows.sum("symbols_arrived", "2");
             let delivered = queues.sum("delivered", "1");
             assert!((arrived..arrived + 50).contains(&delivered), "{series}: {arrived} of {delivered}");
             assert!(flows.sum("symbols_wasted", "1") < flows.sum("symbols_arrived", "1"), "{series}");
         }
         assert!(link.lost > 0 && queues.column("packets_waiting", "1").iter().all(|&packets| packets <= 30.0));
-        // The bottleneck and four access links, in two directions each, with the packets of all flows.
+        // The bottleneck and four access links, each with two directions. The capture has the packets of all flows.
         assert_eq!((found.verified_links, found.unverified_links), (Some(10), Some(0)));
         assert_eq!(found.left_out_packets, Some(0));
         assert!(found.captured_packets.unwrap() > link.offered, "{found:?}");
@@ -182,7 +183,7 @@ fn links_which_change_or_jitter_are_not_judged_and_a_trace_ends_with_its_flows()
     let run = chosen(&runs(&text), "CUBIC");
     let directory = tempfile::tempdir().unwrap();
     let found = traced(&run, directory.path(), false, u64::MAX).unwrap();
-    // The sender's access link and the bottleneck, both in the direction of data.
+    // Unverified are the sender's access link (jitter) and the bottleneck (a change), both in the forward direction.
     assert_eq!((found.verified_links, found.unverified_links), (Some(4), Some(2)));
     assert!(found.duration_s < 2.0 && found.flows[0].delivered_bytes == 100_000, "{found:?}");
     let flows = Table::read(directory.path(), "flows.csv");

@@ -2,14 +2,14 @@
 
 use crate::markup::Element;
 
-/// Rectangle: left, top, right, bottom.
+/// Rectangle as (left, top, right, bottom).
 type Area = [f64; 4];
 
-/// Least average width of a letter, for a letter height of one. Areas computed with it are at most as large as on a screen, so the page's
-/// own, larger estimate must keep texts apart.
+/// Average width of a letter at font size 1, estimated low. Text areas computed with it are at most as large as on a
+/// screen. The page places text by a larger estimate, so these areas must not overlap.
 const LETTER: f64 = 0.5;
 
-/// Checks that all texts of each plot lie inside it without overlap, and all bars inside it.
+/// Checks that all texts and bars of each plot lie inside it, and that texts do not overlap.
 pub(crate) fn check(elements: &[Element]) -> Result<(), String> {
     for (index, plot) in elements.iter().enumerate() {
         if plot.name != "svg" || !plot.get("class").is_some_and(|class| class.starts_with("plot")) {

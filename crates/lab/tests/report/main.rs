@@ -1,4 +1,4 @@
-//! Tests of the report page: its content, well-formedness, and the absence of overlaps in its plots.
+//! Tests of the report page: content, well-formedness, and absence of overlaps in its plots.
 
 mod geometry;
 mod markup;
@@ -140,7 +140,7 @@ fn curves_are_named_at_their_ends_and_bars_in_a_legend() {
     let elements = read(&html(&report)).unwrap();
     for series in &report.figures[0].panels[0].series {
         let names: Vec<_> = elements.iter().filter(|one| one.name == "text" && one.text == series.label).collect();
-        // Once in the wide and once in the narrow plot, to the right of all values.
+        // Each name occurs in the wide and the narrow plot, at the right edge.
         let places: Vec<f64> = names.iter().filter_map(|name| name.number("x")).collect();
         assert!(matches!(places[..], [wide, narrow] if wide > 650.0 && narrow > 250.0), "{places:?}");
     }
@@ -155,7 +155,7 @@ fn names_which_do_not_fit_are_in_a_legend_too() {
     assert_eq!(html(&report).matches("class=\"legend\"").count(), 2);
 }
 
-/// Checks a page: finite coordinates, unique ids, links that resolve, and the geometry.
+/// Checks a page: finite coordinates, unique ids, resolvable links and the geometry of its plots.
 fn check(page: &str) -> Result<(), String> {
     let elements = read(page)?;
     let mut ids = BTreeSet::new();

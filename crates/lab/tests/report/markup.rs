@@ -1,14 +1,14 @@
-//! A small parser of the page's HTML and SVG that refuses errors which a browser silently corrects.
+//! Strict parser of the page's HTML and SVG. It rejects errors that browsers silently correct.
 
 /// Elements without an end tag.
 const VOID: [&str; 3] = ["meta", "br", "link"];
 
-/// A start tag, its parent, and the text up to the next tag.
+/// A start tag with its attributes, its parent, and the text up to the next tag.
 #[derive(Debug, Clone)]
 pub(crate) struct Element {
     pub(crate) name: String,
     pub(crate) attributes: Vec<(String, String)>,
-    /// Index of the enclosing element.
+    /// Index of the enclosing element; `None` for the root.
     pub(crate) parent: Option<usize>,
     pub(crate) text: String,
 }
@@ -23,7 +23,7 @@ impl Element {
     }
 }
 
-/// Parses all elements of `page`, or fails with a description of the fault.
+/// Parses all elements of `page`, or returns a description of the error.
 pub(crate) fn read(page: &str) -> Result<Vec<Element>, String> {
     let mut rest = page.strip_prefix("<!DOCTYPE html>").ok_or("no document type")?;
     let mut elements: Vec<Element> = Vec::new();
@@ -60,7 +60,8 @@ pub(crate) fn read(page: &str) -> Result<Vec<Element>, String> {
     }
 }
 
-/// Parses the start tag at the beginning of `rest` (after its `<`): the element, whether it is self-closing, and the rest.
+/// Parses the start tag at the beginning of `rest`, after its `<`. Returns the element, true if it is self-closing, and
+/// the remaining text.
 fn start_tag(rest: &str) -> Result<(Element, bool, &str), String> {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).ok_or("a tag without an end")?;
     let (name, mut rest) = rest.split_at(end);
@@ -102,7 +103,7 @@ fn unescaped(text: &str) -> String {
     marks.iter().fold(text.to_owned(), |text, (entity, mark)| text.replace(entity, mark))
 }
 
-/// Checks that a text has escaped ampersands and no control characters.
+/// Checks that a text has no unescaped markup and no control characters.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains(['<', '>']) || text.chars().any(|c| c.is_control() && c != '\n') {
         return Err(format!("unescaped: {text:?}"));

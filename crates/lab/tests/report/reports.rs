@@ -1,4 +1,4 @@
-//! Reports for the tests: one written by hand, and arbitrary ones.
+//! Reports for tests: one written by hand, and randomly generated ones.
 
 use dfcp_lab::Form;
 use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Report, Role, Scale, Series, Table, Tag, Verdict};
@@ -105,7 +105,7 @@ fn any_value() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Points mostly within usual values, so that plots look as in use.
+/// Points that are mostly within the usual range, so that plots resemble real ones.
 fn any_points() -> impl Strategy<Value = Vec<Point>> {
     let usual = (0.0..100.0f64, 0.1..1000.0f64).prop_map(|(x, y)| Point::within(x, y, y * 0.9, y * 1.1));
     let category = (0..12u32, 0.0..1000.0f64).prop_map(|(x, y)| Point::exact(f64::from(x), y));

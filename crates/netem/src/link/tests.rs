@@ -3,7 +3,7 @@ use crate::{Datagram, Discipline, Ecn, Policer, QueueLimit, Red};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Packet whose bytes state its sequence number.
+/// Returns a packet whose first bytes contain its number.
 fn numbered(number: u32, size_bytes: usize) -> Vec<u8> {
     let mut bytes = number.to_be_bytes().to_vec();
     bytes.resize(size_bytes, 0);
@@ -14,7 +14,7 @@ fn number_of(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Pops packets at their arrival times until `end`; returns times and packets.
+/// Pops packets at their arrival times until `end`; returns (time, packet).
 fn pop_until(link: &mut Link<Vec<u8>>, end: Time) -> Vec<(Time, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(time) = link.next_time().filter(|&time| time <= end) {
@@ -26,17 +26,17 @@ fn pop_until(link: &mut Link<Vec<u8>>, end: Time) -> Vec<(Time, Vec<u8>)> {
     arrived
 }
 
-/// Pops until the link is empty.
+/// Pops packets until the link is empty.
 fn drain(link: &mut Link<Vec<u8>>) -> Vec<(Time, Vec<u8>)> {
     pop_until(link, Time::MAX)
 }
 
-/// Times and numbers of all further arrivals.
+/// Returns (time in ns, number) of all further arrivals.
 fn schedule(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     numbers(drain(link))
 }
 
-/// Times and numbers of arrivals for `count` packets of 100 bytes at equal distances.
+/// Sends `count` packets of 100 bytes at intervals of `gap`; returns (time in ns, number) of the arrivals.
 fn stream(link: &mut Link<Vec<u8>>, count: u32, gap: Duration) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     for number in 0..count {
@@ -74,9 +74,9 @@ fn a_perfect_link_delivers_at_once() {
 
 #[test]
 fn a_schedule_worked_out_by_hand() {
-    // 8 Mbit/s: 1 µs per byte; 10 ms of delay; queue of two. Pushed at 0: #0 (1000 B) is sent until 1000 µs, #1 (500 B) until 1500, #2 (100
-    // B) until 1600, #3 finds the queue full. At 1000 µs #0 has just left, so #4 (50 B) finds room and is sent until 1650. At 5000 µs the
-    // link is idle: #5 (200 B) until 5200.
+    // 8 Mbit/s is 1 µs per byte; delay 10 ms; queue of two packets. Pushed at 0: #0 (1000 B) is sent until 1000 µs, #1
+    // (500 B) until 1500, #2 (100 B) until 1600, and #3 finds the queue full. At 1000 µs #0 has just left, so #4 (50 B)
+    // finds room and is sent until 1650. At 5000 µs the link is idle: #5 (200 B) is sent until 5200.
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(10 * MS).with_queue(QueueLimit::packets(2));
     let mut link = Link::new(config, 0).unwrap();
     for (number, size_bytes) in [(0, 1000), (1, 500), (2, 100), (3, 100)] {
@@ -95,7 +95,8 @@ fn a_schedule_worked_out_by_hand() {
 
 #[test]
 fn packets_back_to_back_take_exactly_their_bits() {
-    // 1476 bytes at 93.4 Mbit/s take 126 423.98… ns each: rounding each up would be 20 ns late after 1000.
+    // 1476 bytes at 93.4 Mbit/s take 126 423.98… ns each. If each packet were rounded up, 1000 packets would be 20 ns
+    // late.
     for (rate_bps, size_bytes) in [(93_400_000u64, 1476usize), (3, 10), (999_999_937, 1500), (123_456_789_012, 40)] {
         let config = LinkConfig::default().with_rate_bps(rate_bps);
         let mut link = Link::new(config, 0).unwrap();
@@ -117,7 +118,7 @@ fn a_queue_of_bytes_counts_bytes() {
         link.push(Time::ZERO, numbered(number, 100));
     }
     link.push(Time::ZERO, numbered(4, 50));
-    // #0 is being sent, #1 and #2 wait, #3 does not fit, #4 fills the rest exactly.
+    // #0 is being sent, #1 and #2 are queued, #3 does not fit, and #4 exactly fills the rest.
     assert_eq!(schedule(&mut link).iter().map(|&(_, number)| number).collect::<Vec<_>>(), [0, 1, 2, 4]);
 }
 
@@ -159,7 +160,8 @@ fn lost_packets_use_the_link() {
 
 #[test]
 fn blackouts_swallow_what_leaves_within_them() {
-    // Transmissions end at 1, 2, 3, 4, 5 and 6 ms. Dark from 2 (included) to 4 ms (excluded), and from 5 to 5.5 ms.
+    // Packets are sent until 1, 2, 3, 4, 5 and 6 ms. Outages last from 2 (included) to 4 ms (excluded), and from 5 to
+    // 5.5 ms.
     let config = LinkConfig::default()
         .with_rate_bps(8_000_000)
         .with_delay(MS)
@@ -183,7 +185,7 @@ fn jitter_spreads_arrivals_over_its_range() {
     let delays: Vec<u64> = arrived.iter().map(|&(time, number)| time - u64::from(number) * 5_000_000).collect();
     assert!(delays.iter().all(|delay| (10_000_000..=15_000_000).contains(delay)));
     let mean = delays.iter().sum::<u64>() / 2000;
-    // The mean of 2000 uniform values has a standard deviation of 5 ms / √12 / √2000 = 32 µs.
+    // The mean of 2000 uniformly distributed values has a standard deviation of 5 ms / √12 / √2000 = 32 µs.
     assert!(mean.abs_diff(12_500_000) < 160_000, "{mean}");
 }
 
@@ -206,7 +208,7 @@ fn a_reordered_packet_is_overtaken_by_those_of_the_extra_delay() {
     let reordered = link.stats().reordered.packets as usize;
     assert_eq!(arrived.iter().filter(late).count(), reordered);
     assert_eq!(arrived.iter().filter(in_time).count(), 1000 - reordered);
-    // 50 expected; five standard deviations are 34.
+    // 50 packets are expected to be reordered; five standard deviations are 34.
     assert!((16..=84).contains(&reordered), "{reordered}");
     assert!(!arrived.is_sorted_by_key(|&(_, number)| number));
 }
@@ -238,7 +240,7 @@ fn corruption_flips_one_bit_of_each_copy() {
 
 #[test]
 fn the_rate_changes_in_the_middle_of_a_packet() {
-    // #0 takes 1 ms at 8 Mbit/s. Half way, the rate halves: the rest of #0 takes 1 ms, and then #1 takes 2 ms.
+    // #0 takes 1 ms at 8 Mbit/s. The rate is halved after half of it: the rest takes 1 ms, and #1 takes 2 ms.
     let mut link = Link::new(LinkConfig::default().with_rate_bps(8_000_000), 0).unwrap();
     link.push(Time::ZERO, numbered(0, 1000));
     link.push(Time::ZERO, numbered(1, 1000));
@@ -319,11 +321,11 @@ fn one_impairment_does_not_change_another() {
 
 #[test]
 fn packets_leave_in_batches_and_in_order() {
-    // 100 bytes at 8 Mbit/s take 0.1 ms, and arrive 1 ms later.
+    // 100 bytes take 0.1 ms at 8 Mbit/s, and arrive 1 ms later.
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(MS).with_batch(4 * MS);
     let mut link = Link::new(config, 1).unwrap();
     let arrived = stream(&mut link, 80, Duration::from_micros(100));
-    // Packets ready at 1.1 to 4 ms arrive at 4 ms, and so on; the last is ready at 9 ms.
+    // Packets due at 1.1 to 4 ms arrive at 4 ms, and so on; the last packet is due at 9 ms.
     let of = |ms: u64| arrived.iter().filter(|(at_ns, _)| *at_ns == ms * 1_000_000).count();
     assert_eq!([4, 8, 12].map(of), [30, 40, 10]);
     assert!(arrived.iter().map(|(_, number)| *number).eq(0..80));
@@ -332,7 +334,7 @@ fn packets_leave_in_batches_and_in_order() {
 
 #[test]
 fn what_exceeds_a_policer_is_dropped_and_the_rest_does_not_wait() {
-    // 8 Mbit/s are ten packets of 100 bytes per ms; twice as many are offered.
+    // 8 Mbit/s is ten packets of 100 bytes per ms. Twice as many are offered.
     let policer = Policer { rate_bps: 8_000_000, bucket_bytes: 200 };
     let mut link = Link::new(LinkConfig::default().with_delay(MS).with_policer(policer), 1).unwrap();
     let arrived = stream(&mut link, 2_000, Duration::from_micros(50));
@@ -356,20 +358,20 @@ fn an_arrival_is_told_with_the_packet_however_late_it_is_taken_out() {
 #[test]
 fn packets_which_follow_closely_are_waited_for_and_no_others() {
     let us = Duration::from_micros;
-    // 100 bytes take 10 us.
+    // 100 bytes take 10 µs.
     let config = LinkConfig::default().with_rate_bps(80_000_000).with_delay(us(500));
     let mut link = Link::new(config, 1).unwrap();
     assert_eq!(link.next_time_together(us(100)), None);
     link.push(Time::ZERO, numbered(0, 100));
-    // A lone packet is not delayed.
+    // A single packet is not delayed.
     assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(510)));
     link.push(Time::ZERO, numbered(1, 100));
     link.push(Time::ZERO, numbered(2, 100));
-    // Two packets are queued behind it, 10 µs each.
+    // Two more packets are queued behind it, 10 µs each.
     assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(530)));
     assert_eq!(link.next_time_together(us(15)), Some(Time::from_us(520)));
     assert_eq!(link.next_time_together(us(9)), Some(Time::from_us(510)));
-    // All packets are in flight: the same result, and later arrivals are not waited for.
+    // With all packets in flight the result is the same; later arrivals are not awaited.
     link.advance(Time::from_us(40));
     link.push(Time::from_us(200), numbered(3, 100));
     link.advance(Time::from_us(300));
@@ -392,14 +394,14 @@ fn slow_packets_in_the_queue_are_not_waited_for() {
 
 #[test]
 fn what_leaves_in_an_outage_is_gone_and_what_travels_arrives() {
-    // 1000 bytes take 1 ms, and travel for 5.
+    // 1000 bytes take 1 ms to send and 5 ms to travel.
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(5 * MS);
     let mut link = Link::new(config, 1).unwrap();
     for number in 0..4 {
         link.push(Time::ZERO, numbered(number, 1_000));
     }
     let outage = |is_out| LinkChange { outage: Some(is_out), ..LinkChange::default() };
-    // The first packet has left; the second and third leave during the outage.
+    // The first packet has been sent; the second and third are sent during the outage.
     link.change(Time::from_us(1_500), &outage(true)).unwrap();
     link.change(Time::from_us(3_500), &outage(false)).unwrap();
     assert_eq!(schedule(&mut link), [(6_000_000, 0), (9_000_000, 3)]);
@@ -425,7 +427,8 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     let before = link.clone().policed(Some(16_000_000), 2).unwrap();
     assert_eq!((before.rate_bps, before.policer.map(|policer| policer.rate_bps)), (Some(8_000_000), Some(16_000_000)));
     assert!(LinkConfig::default().policed(None, 2).is_err() && link.policed(None, 0).is_err());
-    // Two packets pass the policer at once and wait for the transmitter, the third is dropped; a packet's tokens need 750 µs.
+    // Two packets pass the policer immediately and wait for the transmitter; the third is dropped. The tokens for a
+    // packet take 750 µs.
     let mut link = Link::new(before, 1).unwrap();
     for (number, us) in [(0, 0), (1, 0), (2, 0), (3, 750)] {
         link.push(Time::from_us(us), numbered(number, 1_500));
@@ -434,7 +437,7 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     assert_eq!(link.stats().queue_drops.packets, 1);
 }
 
-/// Impairments preserve codepoints: a copy and a damaged packet have the original's.
+/// Impairments preserve codepoints: copies and damaged packets have the original's codepoint.
 #[test]
 fn marks_pass_what_is_behind_the_queue() {
     let red =
@@ -454,7 +457,7 @@ fn marks_pass_what_is_behind_the_queue() {
         }
     }
     let arrived: Vec<Ecn> = std::iter::from_fn(|| link.pop(Time::from_s(10))).map(|packet| packet.ecn).collect();
-    // The first packet finds the transmitter idle, the second an empty queue.
+    // The first packet finds the transmitter idle, and the second an empty queue, so neither is marked.
     let kept = arrived.iter().filter(|&&ecn| ecn != Ecn::Ce).count();
     assert_eq!((arrived.len(), kept), (24, 4));
     assert_eq!((link.stats().ce_marked.packets, link.stats().early_drops.packets), (10, 0));

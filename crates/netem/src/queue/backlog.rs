@@ -1,7 +1,7 @@
-//! Queued packets, one list per flow, with the longest list.
+//! Queued packets in one list per flow, with access to the longest list.
 //!
-//! All lists share one table of packets whose entries are reused: in steady state no packet costs an allocation, and memory follows the
-//! total of queued packets, not each flow's maximum.
+//! All lists share one table of packets with reusable entries. Packets thus need no allocation in steady state, and
+//! memory follows the total number of queued packets instead of each flow's maximum.
 
 use std::cmp::Reverse;
 
@@ -9,22 +9,22 @@ use super::heap::SlotHeap;
 use super::limit::QueueLimit;
 use crate::packet::Packet;
 
-/// Index that ends a list.
+/// Index that marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Cost of a packet to its flow: its bytes, at least 1; otherwise a flow of empty packets would be served for ever.
+/// Returns the cost of serving a packet, bytes, at least 1. Otherwise a flow of empty packets would be served forever.
 pub(super) fn cost_bytes(size_bytes: u32) -> u32 {
     size_bytes.max(1)
 }
 
-/// Lists of packets by slot (a flow or a hash bucket), each packet with a tag that its discipline chose.
+/// Lists of packets by slot, the index of a flow or hash bucket. Each packet has a tag chosen by the discipline.
 #[derive(Clone, Debug)]
 pub(super) struct Backlog<P, T> {
     nodes: Vec<Node<P, T>>,
-    /// Head of the free list, linked by `next`.
+    /// First entry of the free list, which is linked by `next`.
     free: u32,
     lists: Vec<List>,
-    /// Non-empty lists, ordered by bytes.
+    /// Non-empty lists, ordered by bytes; the longest is first.
     longest: SlotHeap<Reverse<u64>>,
     packets: usize,
     bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Backlog<P, T> {
 
 #[derive(Clone, Debug)]
 struct Node<P, T> {
-    /// Packet with its tag; `None` for a free node.
+    /// Packet with its tag; `None` in a free entry.
     entry: Option<(P, T)>,
     previous: u32,
     next: u32,
@@ -50,13 +50,13 @@ impl List {
     const EMPTY: Self = Self { first: NONE, last: NONE, packets: 0, bytes: 0 };
 }
 
-/// Packet removed to make room for another.
+/// Packet that was removed to make room for another one.
 #[derive(Debug)]
 pub(super) struct Evicted<P, T> {
     pub(super) slot: usize,
     pub(super) packet: P,
     pub(super) tag: T,
-    /// True if its list is empty now.
+    /// True if the packet was the last one in its list.
     pub(super) emptied: bool,
 }
 
@@ -65,44 +65,45 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         Self { nodes: Vec::new(), free: NONE, lists: Vec::new(), longest: SlotHeap::new(), packets: 0, bytes: 0 }
     }
 
-    /// Number of packets in all lists.
+    /// Returns the number of packets in all lists.
     pub(super) fn len(&self) -> usize {
         self.packets
     }
 
-    /// Bytes in all lists.
+    /// Returns the number of bytes in all lists.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Number of packets in one list.
+    /// Returns the number of packets in one list.
     pub(super) fn slot_len(&self, slot: usize) -> usize {
         self.lists.get(slot).map_or(0, |list| list.packets as usize)
     }
 
-    /// Bytes in one list.
+    /// Returns the number of bytes in one list.
     pub(super) fn slot_bytes(&self, slot: usize) -> u64 {
         self.lists.get(slot).map_or(0, |list| list.bytes)
     }
 
-    /// Oldest packet of a list, with its tag.
+    /// Returns the oldest packet of a list, with its tag.
     pub(super) fn front(&self, slot: usize) -> Option<(&P, T)> {
         let node = self.nodes.get(self.lists.get(slot)?.first as usize)?;
         node.entry.as_ref().map(|(packet, tag)| (packet, *tag))
     }
 
-    /// Slot with the most bytes, the lowest among equals; `None` when all are empty.
+    /// Returns the slot with the most bytes, the lowest among equals; `None` if all lists are empty.
     pub(super) fn longest(&self) -> Option<usize> {
         self.longest.peek().map(|(_, slot)| slot)
     }
 
-    /// True if a packet of `size_bytes` fits an empty queue, and the table has an entry for it.
+    /// Returns true if a packet of `size_bytes` fits into an empty queue, and the table has an entry left for it.
     pub(super) fn can_hold(&self, limit: QueueLimit, size_bytes: u32) -> bool {
         self.packets < NONE as usize && limit.admits(0, 0, size_bytes)
     }
 
-    /// Makes room for a packet of `size_bytes` in `slot` by removing packets from the tail of the longest list. False if the arriving
-    /// packet must be dropped: its own list would be the longest, or no removal helps.
+    /// Makes room for a packet of `size_bytes` in `slot` by removing packets from the tail of the longest list. Returns
+    /// false if the arriving packet must be dropped instead, because its own list would be the longest, or removing
+    /// packets does not help.
     pub(super) fn make_room(
         &mut self,
         limit: QueueLimit,
@@ -125,7 +126,7 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         true
     }
 
-    /// Appends a packet to a list. The caller has made room.
+    /// Appends a packet to a list. The caller has made room for it.
     pub(super) fn push_back(&mut self, slot: usize, packet: P, tag: T) {
         if slot >= self.lists.len() {
             self.lists.resize(slot + 1, List::EMPTY);
@@ -264,8 +265,9 @@ mod tests {
 
     #[test]
     fn room_is_taken_from_the_tail_of_the_longest_list() {
-        // 300 bytes in slot 0, 200 in slot 1; at most 500. Slot 1 with 150 more would be the longest: refused. Slot 2 with
-        // 150 takes two packets of 100 from slot 0, newest first; then slot 1 would be next, but there is room.
+        // Slot 0 has 300 bytes and slot 1 has 200, with a limit of 500. Another 150 in slot 1 would make it the
+        // longest, so they are refused. 150 in slot 2 evict the two newest packets of slot 0, 100 bytes each; then
+        // there is room.
         let mut backlog = Backlog::new();
         for (slot, tag) in [(0, 'a'), (0, 'b'), (0, 'c'), (1, 'd'), (1, 'e')] {
             backlog.push_back(slot, vec![0u8; 100], tag);

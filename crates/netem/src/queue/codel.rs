@@ -1,6 +1,6 @@
-//! Controlled delay (CoDel, RFC 8289): drops from the head of one queue once its sojourn time has been too long for an
-//! interval. If enabled, ECN-capable packets are marked instead, by the rules of Linux (`codel_dequeue`). A marked
-//! packet is sent, so each packet gives at most one of several overdue signals.
+//! Controlled delay (CoDel, RFC 8289): drops packets at the head of a queue after their sojourn time has exceeded a
+//! target for an interval. If enabled, ECN-capable packets are marked instead, by the rules of Linux (`codel_dequeue`):
+//! a marked packet is sent, so that only one of several overdue signals is given per packet.
 
 use std::time::Duration;
 
@@ -11,25 +11,26 @@ use super::backlog::Backlog;
 use super::marker::Marker;
 use crate::packet::Packet;
 
-/// Intervals without a drop after which the learnt drop rate is forgotten.
+/// Time without drops, in intervals, after which the previous drop rate is forgotten.
 const MEMORY_INTERVALS: u32 = 16;
 
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
-    /// Acceptable standing sojourn time.
+    /// Acceptable sojourn time of a standing queue.
     pub(super) target: Duration,
-    /// Time for which the sojourn time must exceed the target: about the longest RTT through the queue.
+    /// Time for which the sojourn time must exceed the target before the first drop: about the longest RTT of flows in
+    /// the queue.
     pub(super) interval: Duration,
-    /// Mark instead of dropping.
+    /// True to mark ECN-capable packets instead of dropping them.
     pub(super) ecn: bool,
-    /// Sojourn time above which packets are marked at once.
+    /// Sojourn time above which every ECN-capable packet is marked; `None` for no such threshold.
     pub(super) ce_threshold: Option<Duration>,
 }
 
-/// Queue under service in `slot`, whose packets are tagged with their arrival. CoDel drops nothing while at most
-/// `largest_bytes` (the size of the largest packet) remain behind the current packet, so dropping never empties the
-/// queue.
+/// Queue that CoDel serves: list `slot` of `backlog`, in which each packet has its arrival time as tag. CoDel does not
+/// drop the current packet if at most `largest_bytes` (the largest packet size seen) remain behind it, so that the
+/// queue never runs empty by drops.
 pub(super) struct Served<'a, P> {
     pub(super) backlog: &'a mut Backlog<P, Time>,
     pub(super) slot: usize,
@@ -40,17 +41,18 @@ pub(super) struct Served<'a, P> {
 /// CoDel's state for one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// Time at which the sojourn time will have exceeded the target for an interval; `None` while it is below.
+    /// Time at which the sojourn time will have exceeded the target for an interval. `None` while it is below the
+    /// target.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,
-    /// Drops since the dropping state was entered.
+    /// Number of drops since CoDel entered the dropping state.
     count: u32,
-    /// `count` when the dropping state was last entered.
+    /// Value of `count` when CoDel last entered the dropping state.
     last_count: u32,
 }
 
-/// Dequeued packet, and true if the sojourn time has exceeded the target long enough.
+/// A dequeued packet. `may_drop` is true if the sojourn time has exceeded the target for an interval.
 struct Taken<P> {
     packet: Option<P>,
     may_drop: bool,
@@ -67,7 +69,7 @@ impl<P: Packet> Taken<P> {
 }
 
 impl Codel {
-    /// Next packet of the queue, after the drops that are due.
+    /// Removes and returns the next packet of the queue, after dropping packets as the control law requires.
     pub(super) fn pop<P: Packet>(
         &mut self,
         now: Time,
@@ -98,7 +100,7 @@ impl Codel {
                 taken = self.take(now, params, &mut queue);
             }
             self.dropping = true;
-            // Soon after the last dropping state, its drop rate is a good start.
+            // If the last dropping state ended recently, continue with its drop rate.
             let gained = self.count.saturating_sub(self.last_count);
             let is_recent = now - self.drop_next < params.interval.saturating_mul(MEMORY_INTERVALS);
             self.count = if gained > 1 && is_recent { gained } else { 1 };
@@ -139,10 +141,10 @@ fn drop_taken<P>(taken: Taken<P>, on_drop: &mut impl FnMut(P, DropCause)) {
     }
 }
 
-/// Time of the next drop: an interval divided by √count later. A loss-controlled sender's throughput follows the
-/// inverse square root of its loss rate, so this spacing lowers the throughput linearly.
+/// Returns the time of the next drop: an interval divided by √count after `time`. The throughput of a loss-based sender
+/// follows the inverse square root of its loss rate, so this schedule reduces it linearly.
 fn control_law(time: Time, interval: Duration, count: u32) -> Time {
-    // The square root is correctly rounded on every platform, so results are reproducible.
+    // IEEE square roots are correctly rounded on every platform, so results are reproducible.
     time + Duration::from_nanos((duration_ns(interval) as f64 / f64::from(count.max(1)).sqrt()) as u64)
 }
 

@@ -5,22 +5,22 @@ use std::time::Duration;
 use crate::error::{ConfigError, checked_probability};
 use crate::random::mix;
 
-/// Number of flows that [`Discipline::Drr`] and [`Discipline::Wfq`] distinguish. Number flows from 0: tables grow to the highest number
-/// seen. A flow n at or above this limit shares queue and weight with flow n mod `FLOWS_MAX`.
+/// Number of flows that [`Discipline::Drr`] and [`Discipline::Wfq`] distinguish. A flow n at or above this limit shares
+/// queue and weight with flow n mod `FLOWS_MAX`. Number flows from 0, because tables grow to the highest number used.
 pub const FLOWS_MAX: usize = 65_536;
 
-/// Smallest quantum, bytes. A quantum below the largest packet needs several rounds over all flows to send one; at or above it every packet
-/// costs O(1), as the papers advise.
+/// Smallest quantum, bytes. The papers advise a quantum of at least the largest packet, for which every packet costs
+/// O(1). With a smaller quantum, several rounds over all flows may be needed to send a packet.
 pub const QUANTUM_BYTES_MIN: u32 = 64;
 
-/// Default quantum, bytes: one full Ethernet frame without its checksum, as in Linux.
+/// Default quantum, bytes: a full Ethernet frame without checksum, as in Linux.
 pub const QUANTUM_BYTES_DEFAULT: u32 = 1514;
 
-/// Choice of the packet to serve and the packet to drop. All disciplines share the limit given beside it
-/// ([`QueueLimit`](crate::QueueLimit)).
+/// Rule that selects the packet to send next, and the packet to drop. The limit of the queue,
+/// [`QueueLimit`](crate::QueueLimit), is set separately.
 ///
-/// With a full queue, DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest packet of the flow with the
-/// most bytes, the arriving one included; FQ-CoDel drops the oldest packets of that flow.
+/// If the queue is full, DropTail and RED drop the arriving packet. DRR, SFQ and WFQ drop the newest packet of the flow
+/// with the most bytes, which may be the arriving packet. FQ-CoDel drops the oldest packets of this flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Discipline {
     /// First in, first out.
@@ -30,9 +30,9 @@ pub enum Discipline {
     Drr(Drr),
     /// Stochastic fair queueing (McKenney 1990).
     Sfq(Sfq),
-    /// Weighted fair queueing (Demers, Keshav and Shenker 1989) by exact virtual time.
+    /// Weighted fair queueing (Demers, Keshav and Shenker 1989) with exact virtual time.
     Wfq(Wfq),
-    /// Flow queues with CoDel (RFC 8290); with [one queue](FqCodel::single_queue) plain CoDel (RFC 8289).
+    /// Flow queues with CoDel (RFC 8290). With a [single queue](FqCodel::single_queue), plain CoDel (RFC 8289).
     FqCodel(FqCodel),
     /// Random early detection (Floyd and Jacobson 1993).
     Red(Red),
@@ -41,7 +41,7 @@ pub enum Discipline {
 /// Parameters of deficit round robin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drr {
-    /// Bytes that a flow of weight 1 may send in each round; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a flow of weight 1 may send per round; at least [`QUANTUM_BYTES_MIN`].
     pub quantum_bytes: u32,
     /// Weight of flow n at index n, 1 to 65 535; flows beyond the end have weight 1. At most [`FLOWS_MAX`] entries.
     pub weights: Vec<u16>,
@@ -57,11 +57,12 @@ impl Default for Drr {
 /// Parameters of stochastic fair queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sfq {
-    /// Number of hash buckets, 1 to 65 536. Flows in one bucket share its turn.
+    /// Number of hash buckets, 1 to 65 536. Flows in the same bucket share its turns.
     pub buckets: u32,
-    /// Bytes that a bucket may send in each turn; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a bucket may send per turn; at least [`QUANTUM_BYTES_MIN`].
     pub quantum_bytes: u32,
-    /// Interval between changes of the hash, so that collisions do not last; `None` for never. Above zero.
+    /// Interval between changes of the hash function, so that collisions do not persist. Above zero; `None` for no
+    /// changes.
     pub perturbation: Option<Duration>,
 }
 
@@ -82,24 +83,26 @@ pub struct Wfq {
 /// Parameters of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodel {
-    /// Number of hash queues, 1 to 65 536.
+    /// Number of queues to which flows are hashed, 1 to 65 536.
     pub queues: u32,
-    /// Bytes that a queue may send in each round; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a queue may send per round; at least [`QUANTUM_BYTES_MIN`].
     pub quantum_bytes: u32,
-    /// Acceptable standing sojourn time. Above zero.
+    /// Acceptable sojourn time of a standing queue. Above zero.
     pub target: Duration,
     /// Time for which the sojourn time must exceed `target` before the first drop. Above zero.
     pub interval: Duration,
-    /// Maximum number of packets dropped at once from the longest queue at the limit; at least 1.
+    /// Maximum number of packets dropped together from the longest queue when the limit is exceeded; at least 1.
     pub drop_batch_packets: u32,
-    /// Mark ECN-capable packets instead of dropping them. A full queue still drops.
+    /// True to mark ECN-capable packets instead of dropping them early. A full queue still drops them.
     pub ecn: bool,
-    /// Sojourn time above which ECN-capable packets are marked at once, independent of `ecn`: the step marking of DCTCP. `None` for never.
+    /// Sojourn time above which every ECN-capable packet is marked, even without `ecn`: the step marking of DCTCP.
+    /// `None` for no such threshold.
     pub ce_threshold: Option<Duration>,
 }
 
 impl Default for FqCodel {
-    /// Default: values of RFC 8290, section 5.2: 1024 queues, quantum 1514 bytes, target 5 ms, interval 100 ms, batch 64.
+    /// Default: the values of RFC 8290, §5.2 (1024 queues, quantum 1514 bytes, target 5 ms, interval 100 ms, batch of
+    /// 64 packets).
     fn default() -> Self {
         Self {
             queues: 1024,
@@ -114,53 +117,54 @@ impl Default for FqCodel {
 }
 
 impl FqCodel {
-    /// Plain CoDel: the same parameters with one queue for all flows.
+    /// Returns plain CoDel: the default parameters with one queue for all flows.
     #[must_use]
     pub fn single_queue() -> Self {
         Self { queues: 1, ..Self::default() }
     }
 }
 
-/// Unit of RED's queue length.
+/// Unit of RED's thresholds and average queue length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedUnit {
-    /// Thresholds in packets; drop probabilities are independent of size.
+    /// Packets. The drop probability does not depend on the packet's size.
     #[default]
     Packets,
-    /// Thresholds in bytes. The drop probability is proportional to packet size; a packet of `mean_packet_bytes` has
-    /// the configured probability.
+    /// Bytes. The drop probability is proportional to the packet's size, and has its nominal value at
+    /// `mean_packet_bytes`.
     Bytes,
 }
 
 /// Parameters of random early detection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Red {
-    /// Unit of the thresholds.
+    /// Unit of both thresholds.
     pub unit: RedUnit,
-    /// Average length below which no packet is dropped early.
+    /// Average queue length below which no packet is dropped early.
     pub min_threshold: u64,
-    /// Average length at which the probability reaches `max_probability`. Above `min_threshold`.
+    /// Average queue length at which the drop probability reaches `max_probability`. Above `min_threshold`.
     pub max_threshold: u64,
-    /// Probability of an early drop just below `max_threshold`, 0 to 1.
+    /// Probability of an early drop at `max_threshold`, 0 to 1.
     pub max_probability: f64,
-    /// Weight of the newest length in the moving average, above 0 and at most 1.
+    /// Weight of the newest queue length in the moving average, above 0 and at most 1.
     pub weight: f64,
-    /// Above `max_threshold`, let the probability rise linearly to 1 at twice that average, instead of at once.
+    /// True to raise the probability linearly to 1 between `max_threshold` and twice that; false for 1 from
+    /// `max_threshold` on.
     pub gentle: bool,
-    /// Typical packet size, bytes, at least 1: it scales the decay of the average while the link is idle, and [`RedUnit::Bytes`].
+    /// Typical packet size, bytes, at least 1. It scales the decay of the average while the link is idle, and the
+    /// probability with [`RedUnit::Bytes`].
     pub mean_packet_bytes: u32,
-    /// Mark ECN-capable packets instead of dropping them early. A full queue still drops.
+    /// True to mark ECN-capable packets instead of dropping them early. A full queue still drops them.
     pub ecn: bool,
-    /// With `ecn`: drop instead of marking from `max_threshold` on (RFC 3168, section 7). If false, packets are marked
-    /// there, as in Linux.
+    /// With `ecn`: true to drop packets from `max_threshold` on (RFC 3168, §7); false to mark them, as in Linux.
     pub hard_drop: bool,
-    /// With `ecn`: never drop early packets that are not ECN-capable (`nodrop` of Linux).
+    /// With `ecn`: true to never drop packets early that are not ECN-capable (`nodrop` in Linux).
     pub no_drop: bool,
 }
 
 impl Default for Red {
-    /// Default: thresholds of 5 and 15 packets, weight 0.002 (the paper's), maximum probability 0.1, gentle (Floyd's later advice), packets
-    /// of 1000 bytes.
+    /// Default: thresholds of 5 and 15 packets, weight 0.002 (as in the paper), maximum probability 0.1, gentle (later
+    /// advice of Floyd), packets of 1000 bytes.
     fn default() -> Self {
         Self {
             unit: RedUnit::Packets,
@@ -244,12 +248,12 @@ fn checked_weights(weights: &[u16]) -> Result<(), ConfigError> {
     weights.iter().try_for_each(|&weight| checked_range("a flow's weight", weight.into(), 1, u16::MAX.into()))
 }
 
-/// Returns the index of a flow's queue, in per-flow disciplines.
+/// Returns the slot of a flow in per-flow disciplines.
 pub(super) fn flow_slot(flow: u64) -> usize {
     (flow % FLOWS_MAX as u64) as usize
 }
 
-/// Returns the index of a flow's queue by hash; `slots` is above zero.
+/// Returns the slot of a flow by hash. `slots` must be above zero.
 pub(super) fn hash_slot(flow: u64, key: u64, slots: u32) -> usize {
     ((u128::from(mix(flow ^ key)) * u128::from(slots)) >> 64) as usize
 }

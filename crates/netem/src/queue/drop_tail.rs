@@ -1,4 +1,4 @@
-//! FIFO that drops the arriving packet when full.
+//! FIFO queue that drops arriving packets when full.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! Deficit round robin.
 //!
-//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on Networking 4(3), 1996. Each
-//! visit adds a flow's quantum to its deficit counter; the flow sends while the counter covers its next packet, keeps the rest while it has
-//! packets, and loses it when empty. Between two backlogged flows, the bytes sent never differ by more than the quantum plus two largest
-//! packets.
+//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on
+//! Networking 4(3), 1996. Each visit to a flow adds a quantum to its deficit counter. The flow sends while the counter
+//! covers its next packet. The rest of the counter is kept while the flow has packets, and lost otherwise. The bytes
+//! sent by two backlogged flows never differ by more than the quantum plus two packets of the largest size.
 
 use std::collections::VecDeque;
 
@@ -18,9 +18,10 @@ pub(super) struct DrrQueue<P> {
     config: Drr,
     backlog: Backlog<P, ()>,
     flows: Vec<Flow>,
-    /// Slots in order of service, the visited one in front. A slot whose packets were all dropped stays until its visit.
+    /// Slots in order of service; the first one is being visited. A slot whose packets were all dropped remains until
+    /// its next visit.
     active: VecDeque<u32>,
-    /// True if the front flow has received its quantum for this visit.
+    /// True if the first flow has received its quantum in this visit.
     visited: bool,
 }
 
@@ -40,7 +41,7 @@ impl<P: Packet> DrrQueue<P> {
         self.backlog.len()
     }
 
-    /// True if no flow is active: a packet passing through now would leave no trace.
+    /// Returns true if no flow is active. A packet that passes through then leaves no trace.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty()
     }
@@ -102,7 +103,7 @@ impl<P: Packet> DrrQueue<P> {
         }
     }
 
-    /// Ends the visit to the front flow, which has no packets left.
+    /// Ends the visit to the first flow, which has no packets left.
     fn retire(&mut self, slot: usize) {
         self.active.pop_front();
         self.flows[slot] = Flow::default();

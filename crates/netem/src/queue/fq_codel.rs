@@ -1,8 +1,8 @@
 //! Flow queues with CoDel, RFC 8290.
 //!
-//! Flows are hashed into queues, each with its own CoDel. Newly busy queues are served first, for one quantum; then they join the others in
-//! a deficit round robin. At the limit, the queue with the most bytes loses packets from its head: half of its bytes, at most the batch.
-//! CoDel considers only its own queue's bytes.
+//! Flows are hashed into queues, each with its own CoDel. A queue that becomes busy is served before the others for one
+//! quantum, and then joins them in a deficit round robin. If the limit is exceeded, the queue with the most bytes loses
+//! packets from its head: half of its bytes, but at most one batch. CoDel considers the bytes of its own queue only.
 
 use std::collections::VecDeque;
 
@@ -22,12 +22,12 @@ use crate::stats::Count;
 pub(super) struct FqCodelQueue<P> {
     config: FqCodel,
     hash_key: u64,
-    /// Packets tagged with their arrival times.
+    /// Packets, each tagged with its arrival time.
     backlog: Backlog<P, Time>,
     queues: Vec<FlowQueue>,
     new_queues: VecDeque<u32>,
     old_queues: VecDeque<u32>,
-    /// Size of the largest packet seen.
+    /// Size of the largest packet seen, bytes.
     largest_bytes: u32,
     marker: Marker,
 }
@@ -35,7 +35,7 @@ pub(super) struct FqCodelQueue<P> {
 #[derive(Clone, Debug, Default)]
 struct FlowQueue {
     deficit_bytes: i64,
-    /// True if the queue is in one of the two lists, possibly empty.
+    /// True if the queue, possibly empty, is in one of the two lists.
     listed: bool,
     codel: Codel,
 }
@@ -116,8 +116,8 @@ impl<P: Packet> FqCodelQueue<P> {
                 queue.deficit_bytes -= i64::from(cost_bytes(packet.size_bytes()));
                 return Some(packet);
             }
-            // A new queue that ran dry takes a turn among the old ones before it may be new again: otherwise a flow that sends each packet
-            // when the last has left would always be first.
+            // An empty new queue first joins the old ones. Otherwise a flow that offers each packet when the previous
+            // one has left would always be new, and always served first.
             list.pop_front();
             if is_new && !self.old_queues.is_empty() {
                 self.old_queues.push_back(slot);

@@ -1,11 +1,12 @@
-//! Generalised processor sharing: the ideal fluid server that weighted fair queueing follows.
+//! Generalised processor sharing: the ideal fluid server on which weighted fair queueing is based.
 //!
-//! All flows with work are served at the same time, at rates in proportion to their weights. Virtual time V runs at C /
-//! Σ weights of the flows that have work *in this fluid system* (A. Parekh and R. Gallager, "A Generalized Processor
-//! Sharing Approach to Flow Control", IEEE/ACM Transactions on Networking 1(3), 1993). Its speed changes whenever one
-//! of these flows runs dry, which may be long before or after its last packet has left the real link. A packet of L
-//! bits that a flow of weight w offers at virtual time V starts at S = max(V, finish of its predecessor) and finishes
-//! at F = S + L/w. F does not depend on later packets, so the order of finishing is computable at arrival.
+//! The fluid server serves all flows with work simultaneously, at rates proportional to their weights. Its virtual time
+//! V advances at C / Σ weights, summed over the flows that have work *in the fluid server* (A. Parekh and R. Gallager,
+//! "A Generalized Processor Sharing Approach to Flow Control", IEEE/ACM Transactions on Networking 1(3), 1993). The
+//! slope changes whenever such a flow runs out of work, which may be long before or after its last packet leaves the
+//! real link. A packet of L bits that a flow of weight w offers at virtual time V starts at S = max(V, finish of the
+//! flow's previous packet), and finishes at F = S + L/w. F does not depend on later packets, so the order of finishing
+//! is known on arrival.
 
 use std::num::NonZeroU64;
 
@@ -15,9 +16,9 @@ use super::discipline::weight_of;
 use super::heap::SlotHeap;
 use super::make_slot;
 
-/// Fractional bits of virtual time. Work is counted in bit·ns/s: a rate of R bit/s does R units per nanosecond. Virtual
-/// time is counted in 2⁻¹⁶ units of work per unit of weight. All numbers are integers, so equal claims give equal tags,
-/// and 128 bits last for centuries.
+/// Fractional bits of virtual time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond.
+/// Virtual time is work per unit of weight, in steps of 2⁻¹⁶. With integers, equal claims have equal tags, and 128 bits
+/// last for centuries.
 const FRACTION_BITS: u32 = 16;
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
@@ -26,15 +27,15 @@ pub(super) type Tag = u128;
 
 #[derive(Clone, Debug)]
 pub(super) struct Gps {
-    /// Service rate; `None` serves instantly.
+    /// Service rate, bit/s; `None` to serve instantly.
     rate_bps: Option<NonZeroU64>,
     weights: Vec<u16>,
     /// Time of the last update of `virtual_time`.
     updated: Time,
     virtual_time: Tag,
-    /// Finish tag of each flow's last packet.
+    /// Finish tag of the last packet of each flow.
     finishes: Vec<Tag>,
-    /// Flows with work in the fluid system, ordered by the virtual time at which it ends.
+    /// Flows that have work in the fluid server, ordered by the virtual time at which it ends.
     busy: SlotHeap<Tag>,
     busy_weight: u128,
 }
@@ -57,7 +58,7 @@ impl Gps {
         self.rate_bps = rate_bps;
     }
 
-    /// Serves until `now`.
+    /// Advances the fluid server to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         let elapsed_ns = duration_ns(now - self.updated);
         self.updated = self.updated.max(now);
@@ -65,7 +66,7 @@ impl Gps {
         while let Some((finish, slot)) = self.busy.peek() {
             let needed = (finish - self.virtual_time).saturating_mul(self.busy_weight).div_ceil(1 << FRACTION_BITS);
             if needed > work {
-                // `needed` is below 2¹¹², so the shift loses nothing.
+                // `needed` is below 2¹¹² and exceeds `work`, so the shift cannot overflow.
                 self.virtual_time += (work << FRACTION_BITS) / self.busy_weight;
                 return;
             }
@@ -75,7 +76,8 @@ impl Gps {
         }
     }
 
-    /// Admits a packet at the time of the last [`advance`](Self::advance); returns its finish tag.
+    /// Adds a packet to the fluid server at the time of the last [`advance`](Self::advance), and returns its finish
+    /// tag.
     pub(super) fn admit(&mut self, slot: usize, cost_bytes: u32) -> Tag {
         let service = self.service(slot, cost_bytes);
         let last = make_slot(&mut self.finishes, slot);
@@ -88,7 +90,7 @@ impl Gps {
         finish
     }
 
-    /// Removes the unserved rest of a flow's last packet, which the real queue dropped.
+    /// Removes the unserved rest of a flow's last packet after the real queue dropped the packet.
     pub(super) fn retract(&mut self, slot: usize, finish: Tag, cost_bytes: u32) {
         let start = finish.saturating_sub(self.service(slot, cost_bytes));
         let end = start.max(self.virtual_time.min(finish));
@@ -100,7 +102,7 @@ impl Gps {
         }
     }
 
-    /// Advance of virtual time while the fluid server works on a packet.
+    /// Returns the virtual time that the fluid server needs for a packet.
     fn service(&self, slot: usize, cost_bytes: u32) -> Tag {
         ((u128::from(cost_bytes) * WORK_PER_BYTE) << FRACTION_BITS) / u128::from(weight_of(&self.weights, slot))
     }

@@ -1,13 +1,14 @@
-//! Heap of flows with changeable keys: O(log flows) per change.
+//! Heap of flows with changeable keys; a change costs O(log flows).
 
-/// Index of a slot that is not in the heap.
+/// Index that marks a slot outside the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// Binary min-heap of slots, each at most once. Equal keys are ordered by slot, so the order of insertion never matters.
+/// Binary min-heap that contains each slot at most once. Equal keys are ordered by slot, so that results do not depend
+/// on the order of insertion.
 #[derive(Clone, Debug)]
 pub(super) struct SlotHeap<K> {
     entries: Vec<(K, u32)>,
-    /// Index into `entries` of every slot, or [`ABSENT`].
+    /// Index into `entries` for every slot, or [`ABSENT`].
     places: Vec<u32>,
 }
 
@@ -16,7 +17,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         Self { entries: Vec::new(), places: Vec::new() }
     }
 
-    /// Slot with the smallest key, and that key.
+    /// Returns the smallest key with its slot; `None` if the heap is empty.
     pub(super) fn peek(&self) -> Option<(K, usize)> {
         self.entries.first().map(|&(key, slot)| (key, slot as usize))
     }
@@ -25,7 +26,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.place(slot).is_some()
     }
 
-    /// Adds `slot`, or changes its key.
+    /// Adds `slot` with `key`, or changes its key.
     pub(super) fn set(&mut self, slot: usize, key: K) {
         if let Some(place) = self.place(slot) {
             let old = self.entries[place].0;
@@ -46,7 +47,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.rise(place);
     }
 
-    /// Removes `slot`, if present.
+    /// Removes `slot`; does nothing if it is absent.
     pub(super) fn remove(&mut self, slot: usize) {
         let Some(place) = self.place(slot) else { return };
         self.entries.swap_remove(place);

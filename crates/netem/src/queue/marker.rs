@@ -1,17 +1,18 @@
-//! ECN marking in place of drops.
+//! ECN marking instead of drops.
 
 use crate::ecn::Ecn;
 use crate::packet::Packet;
 use crate::stats::Count;
 
-/// Marks of one queue, with their count.
+/// Marker of one queue, which counts its marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marker {
     marked: Count,
 }
 
 impl Marker {
-    /// Marks `packet`; false if it is not ECN-capable. A packet already marked elsewhere counts too, as in Linux (`INET_ECN_set_ce`).
+    /// Marks `packet` and counts it; returns false if the packet is not ECN-capable. A packet that was marked before
+    /// counts, too, as in Linux (`INET_ECN_set_ce`).
     pub(super) fn mark<P: Packet>(&mut self, packet: &mut P) -> bool {
         match packet.ecn() {
             Ecn::NotEct => return false,
@@ -22,7 +23,7 @@ impl Marker {
         true
     }
 
-    /// Packets and bytes marked so far.
+    /// Returns packets and bytes marked so far.
     pub(super) fn marked(&self) -> Count {
         self.marked
     }

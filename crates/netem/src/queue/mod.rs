@@ -1,16 +1,16 @@
-//! Queue disciplines: choice of the packet to send next, and of the packet to drop.
+//! Queues: a discipline selects the packet to send next, and the packet to drop.
 //!
-//! A [`Queue`] holds the packets that wait for a transmitter. A [`Link`](crate::Link) has one; a simulator with its own transmitters may
-//! use it alone:
+//! A [`Queue`] holds the packets that wait for a transmitter. A [`Link`](crate::Link) contains one. A simulator with
+//! its own transmitters may use a queue alone:
 //!
-//! * a packet that finds the transmitter idle goes through [`pass`](Queue::pass), any other through
+//! - a packet that finds the transmitter idle goes through [`pass`](Queue::pass), any other packet through
 //!   [`push`](Queue::push);
-//! * whenever the transmitter has sent a packet, [`pop`](Queue::pop) returns the next one, or `None` if the transmitter
-//!   becomes idle.
+//! - when the transmitter has sent a packet, [`pop`](Queue::pop) returns the next one. `None` means that the
+//!   transmitter becomes idle.
 //!
-//! Cost of a packet, dropped or not: O(1) for DropTail and RED, O(log flows) for the others, given a quantum no smaller
-//! than the largest packet. In steady state nothing is allocated, except by SFQ's perturbation, which moves all queued
-//! packets.
+//! A packet, dropped or not, costs O(1) with DropTail and RED, and O(log flows) with other disciplines, provided that
+//! the quantum is at least the largest packet. No memory is allocated in steady state. Only SFQ's perturbation is more
+//! expensive: it moves all queued packets.
 //!
 //! ```
 //! use dfcp_netem::{Datagram, Discipline, Drr, Queue, QueueLimit};
@@ -68,19 +68,20 @@ const UNLIMITED: QueueLimit = QueueLimit { packets: None, bytes: None };
 pub enum DropCause {
     /// The queue was full.
     Full,
-    /// RED's average or CoDel's sojourn time required it, although there was room.
+    /// RED's average or CoDel's sojourn time required a drop, although the queue was not full.
     Early,
 }
 
-/// Packets that wait for one transmitter, under a [`Discipline`] and a [`QueueLimit`]. Equal parameters, seed and sequence of calls give
-/// equal results on every machine. Times must not run backwards.
+/// Packets that wait for a transmitter, under a [`Discipline`] and a [`QueueLimit`]. The same parameters, seed and
+/// sequence of calls give the same results on every machine. Times must not run backwards.
 #[derive(Clone, Debug)]
 pub struct Queue<P> {
     limit: QueueLimit,
     scheduler: Scheduler<P>,
 }
 
-/// All variants except the first are boxed, being several times as large; a simulator has hundreds of the first.
+/// All variants except DropTail are boxed, because they are several times larger, and a simulator has hundreds of
+/// DropTail queues.
 #[derive(Clone, Debug)]
 enum Scheduler<P> {
     DropTail(DropTailQueue<P>),
@@ -92,9 +93,10 @@ enum Scheduler<P> {
 }
 
 impl<P: Packet> Queue<P> {
-    /// Creates an empty queue. `rate_bps` is the transmitter's rate in bit/s: WFQ needs it for its fluid model, and RED for the capacity of
-    /// an idle link; without it both assume an infinitely fast link, and WFQ becomes FIFO. `seed` determines the hashes of SFQ and FQ-CoDel
-    /// and RED's drops. With an unbounded `limit` the caller must bound memory.
+    /// Creates an empty queue. `rate_bps` is the transmitter's rate, which WFQ needs for its fluid model, and RED for
+    /// the decay of its average on an idle link. Without it, both assume an infinite rate, and WFQ becomes FIFO. `seed`
+    /// determines the hash functions of SFQ and FQ-CoDel, and RED's drops. With an unlimited `limit`, the caller must
+    /// bound memory.
     ///
     /// # Errors
     /// Fails if a parameter of `discipline` is invalid or the rate is zero: see [`ConfigError`].
@@ -117,16 +119,16 @@ impl<P: Packet> Queue<P> {
         Ok(Self { limit, scheduler })
     }
 
-    /// Offers a packet. `on_drop` receives every packet dropped for it: the packet itself or others.
+    /// Offers a packet. `on_drop` receives every packet that is dropped as a result: the offered packet or others.
     pub fn push(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) {
         self.push_within(now, packet, self.limit, on_drop);
     }
 
-    /// Offers a packet to an idle transmitter; returns the packet to send now, the offered one unless others wait. The limit does not
-    /// apply, but the discipline counts the packet, and RED may drop it.
+    /// Offers a packet to an idle transmitter, and returns the packet to send now: the offered one, unless others wait.
+    /// The limit does not apply, but the discipline counts the packet, and RED may drop it.
     pub fn pass(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
         match &self.scheduler {
-            // For these disciplines, passing through an empty queue leaves no trace.
+            // With these disciplines, a packet that passes an empty queue leaves no trace.
             Scheduler::DropTail(queue) if queue.len() == 0 => return Some(packet),
             Scheduler::Drr(queue) if queue.is_idle() => return Some(packet),
             _ => {}
@@ -135,8 +137,8 @@ impl<P: Packet> Queue<P> {
         self.pop(now, on_drop)
     }
 
-    /// Next packet to send from `now` on; `None` when the queue is empty, and the transmitter becomes idle. `on_drop` receives the packets
-    /// that CoDel drops before it.
+    /// Removes and returns the next packet to send; `None` if the queue is empty, so that the transmitter becomes idle.
+    /// `on_drop` receives the packets that CoDel drops before it.
     pub fn pop(&mut self, now: Time, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
         match &mut self.scheduler {
             Scheduler::DropTail(queue) => queue.pop(),
@@ -162,7 +164,7 @@ impl<P: Packet> Queue<P> {
         Ok(())
     }
 
-    /// Number of queued packets.
+    /// Returns the number of queued packets.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.scheduler {
@@ -175,7 +177,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Packets marked with CE so far.
+    /// Returns packets and bytes marked with CE so far.
     #[must_use]
     pub fn ce_marked(&self) -> Count {
         match &self.scheduler {
@@ -185,13 +187,13 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// True if no packet waits.
+    /// Returns true if no packet is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of queued bytes.
+    /// Returns the number of queued bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.scheduler {
@@ -204,8 +206,8 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Number of packets in the queue of `flow`, which flows with equal hashes may share; `None` if all flows share one
-    /// queue.
+    /// Returns the number of packets in the queue of `flow`, which other flows may share by hashing. `None` for
+    /// DropTail and RED, which have no flow queues.
     #[must_use]
     pub fn flow_len(&self, flow: u64) -> Option<usize> {
         match &self.scheduler {

@@ -1,11 +1,10 @@
 //! Random early detection.
 //!
 //! S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on
-//! Networking 1(4), 1993: one first-in-first-out queue that drops arriving packets with a probability that grows with a
-//! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the
-//! next one is uniform over 1 to 1/p − 1 (the figure counts the current packet before it divides, so 1/p itself is not
-//! reached). If configured, ECN-capable packets are marked instead of dropped, with the options of Linux
-//! (`red_enqueue`).
+//! Networking 1(4), 1993: a FIFO queue that drops arriving packets with a probability that grows with the moving
+//! average of its length. The code follows the paper's figure 2. The number of packets from one drop to the next is
+//! uniform over 1 to 1/p − 1; the figure counts the arriving packet before the division, so 1/p itself is not reached.
+//! If enabled, ECN-capable packets are marked instead of dropped, with the options of Linux (`red_enqueue`).
 
 use std::num::NonZeroU64;
 
@@ -26,20 +25,21 @@ pub(super) struct RedQueue<P> {
     rate_bps: Option<NonZeroU64>,
     random: Random,
     queue: DropTailQueue<P>,
-    /// Moving average of the queue's length, in the unit of the thresholds.
+    /// Moving average of the queue length, in the unit of the thresholds.
     average: f64,
-    /// Packets since the last drop, or since the average exceeded the lower threshold (the first then counts as 0).
+    /// Packets since the last drop, or since the average exceeded the lower threshold, in which case the first packet
+    /// counts as 0.
     count: i64,
-    /// Start of the current idle time, unless the average has already decayed by it.
+    /// Start of the present idle time, or the time up to which the average has decayed. `None` while the link is busy.
     idle_since: Option<Time>,
     marker: Marker,
 }
 
-/// Decision on an arriving packet, from the average length of the queue.
+/// Decision about an arriving packet, from the average alone.
 enum Verdict {
     Keep,
     Drop,
-    /// Drop with this probability, evenly spread.
+    /// Drop with this probability, with drops spread evenly.
     Spread(f64),
 }
 
@@ -98,7 +98,7 @@ impl<P: Packet> RedQueue<P> {
         }
     }
 
-    /// Removes the next packet; on an empty queue, the link becomes idle.
+    /// Removes and returns the next packet. If the queue is empty, the link becomes idle.
     pub(super) fn pop(&mut self, now: Time) -> Option<P> {
         let packet = self.queue.pop();
         if packet.is_none() && self.idle_since.is_none() {
@@ -107,7 +107,8 @@ impl<P: Packet> RedQueue<P> {
         packet
     }
 
-    /// Decays the average as if it had seen an empty queue for each packet that could have been sent in the idle time up to `now`.
+    /// Decays the average as if it had seen an empty queue once for each packet that could have been sent in the idle
+    /// time up to `now`.
     fn decay(&mut self, now: Time) {
         let Some(since) = self.idle_since else { return };
         self.idle_since = Some(since.max(now));
@@ -121,7 +122,8 @@ impl<P: Packet> RedQueue<P> {
         };
     }
 
-    /// True if a packet that should signal congestion is marked or exempt instead of dropped. Only a packet that will wait is marked.
+    /// Returns true if a packet that should signal congestion is spared an early drop: it is marked, exempt, or about
+    /// to be dropped because the queue is full. A packet without room is not marked.
     fn spares(&mut self, packet: &mut P, has_room: bool) -> bool {
         let Red { ecn, hard_drop, no_drop, max_threshold, .. } = self.config;
         if !ecn || hard_drop && self.average >= max_threshold as f64 {
@@ -130,7 +132,7 @@ impl<P: Packet> RedQueue<P> {
         if packet.ecn().is_capable() { !has_room || self.marker.mark(packet) } else { no_drop }
     }
 
-    /// True if the packet must signal congestion, by a drop or a mark.
+    /// Returns true if the packet must signal congestion, by a drop or a mark.
     fn signals_congestion(&mut self, size_bytes: u32) -> bool {
         let signals = match self.verdict() {
             Verdict::Keep => {
@@ -155,7 +157,7 @@ impl<P: Packet> RedQueue<P> {
         signals
     }
 
-    /// The paper's p_b, with Floyd's extension ("gentle", 2000) above the upper threshold.
+    /// Computes the paper's probability p_b, with Floyd's extension ("gentle", 2000) above the upper threshold.
     fn verdict(&self) -> Verdict {
         let (min, max) = (self.config.min_threshold as f64, self.config.max_threshold as f64);
         let p_max = self.config.max_probability;
@@ -171,7 +173,8 @@ impl<P: Packet> RedQueue<P> {
     }
 }
 
-/// `base` to the power of `exponent` by multiplications: unlike `powf`, equal on every platform.
+/// Raises `base` to the power of `exponent` by multiplications. Unlike `powf`, the result is the same on every
+/// platform.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {

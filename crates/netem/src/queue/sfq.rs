@@ -1,9 +1,10 @@
 //! Stochastic fair queueing.
 //!
-//! P. McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990, in the variant of Linux's `sch_sfq`: flows are hashed into buckets, the
-//! buckets take turns of one quantum each, and a full queue drops from the longest bucket. A bucket sends while its allotment is positive
-//! and carries the overdraft of its last packet into its next turn. When the hash changes, queued packets move to their new buckets, so
-//! that a flow's packets stay in order. Unlike in Linux, the longest bucket is the one with the most bytes, not packets.
+//! P. McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990, in the variant of Linux's `sch_sfq`. Flows are
+//! hashed into buckets, which take turns of one quantum each. A bucket sends while its allotment is positive, and
+//! carries the overdraft of its last packet over to its next turn. A full queue drops from the longest bucket, which is
+//! the one with the most bytes; Linux counts packets. When the hash function changes, queued packets move to their new
+//! buckets, so that each flow's packets stay in order.
 
 use std::collections::VecDeque;
 
@@ -24,13 +25,13 @@ pub(super) struct SfqQueue<P> {
     next_perturbation: Option<Time>,
     backlog: Backlog<P, ()>,
     buckets: Vec<Bucket>,
-    /// Buckets in order of service. A bucket whose packets were all dropped stays until its turn.
+    /// Buckets in order of service. A bucket whose packets were all dropped remains until its turn.
     active: VecDeque<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Bytes left in this turn; negative for an overdraft.
+    /// Bytes that the bucket may still send in this turn; negative after an overdraft.
     allotment_bytes: i64,
     /// True if the bucket is in `active`.
     listed: bool,
@@ -116,14 +117,14 @@ impl<P: Packet> SfqQueue<P> {
         self.buckets[slot] = Bucket::default();
     }
 
-    /// Changes the hash when due, and moves queued packets to their new buckets: turn by turn from each bucket's head, so that a flow keeps
-    /// its order.
+    /// Changes the hash function if due, and moves all queued packets to their new buckets. Packets are taken bucket by
+    /// bucket from the head, so that each flow keeps its order.
     fn perturb(&mut self, now: Time) {
         let (Some(interval), Some(due)) = (self.config.perturbation, self.next_perturbation) else { return };
         if now < due {
             return;
         }
-        // The sum saturates at the end of time.
+        // At the end of time the sum saturates, and no further change follows.
         self.next_perturbation = Some(now + interval).filter(|&next| next > now);
         self.hash_key = self.random.bits();
         let mut waiting = Vec::with_capacity(self.backlog.len());

@@ -1,4 +1,4 @@
-//! Tests of rules common to all disciplines, and their shared bench.
+//! Tests of rules that all disciplines share, and a test bench.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::ecn::Ecn;
 
-/// 1 byte per nanosecond: sizes in bytes are times in nanoseconds.
+/// One byte per nanosecond, so that sizes in bytes are times in nanoseconds.
 pub(super) const RATE_BPS: u64 = 8_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) flow: u64,
-    /// Sequence number of arrival.
+    /// Number of the packet, in order of arrival.
     pub(super) number: usize,
     pub(super) size_bytes: u32,
     pub(super) ecn: Ecn,
@@ -41,10 +41,10 @@ impl Packet for Item {
     fn corrupt(&mut self, _random: u64) {}
 }
 
-/// Time in nanoseconds, flow, size in bytes.
+/// Arrival as (time in ns, flow, size in bytes).
 pub(super) type Arrival = (u64, u64, u32);
 
-/// A packet with the times at which its transmission started and ended, nanoseconds.
+/// A packet with the start and end of its transmission, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) start: u64,
@@ -52,16 +52,16 @@ pub(super) struct Sent {
     pub(super) item: Item,
 }
 
-/// Output of a transmitter for a list of arrivals.
+/// Result of sending arrivals through a transmitter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) sent: Vec<Sent>,
-    /// Drops with their times, nanoseconds.
+    /// Drops as (time in ns, packet, cause).
     pub(super) dropped: Vec<(u64, Item, DropCause)>,
 }
 
 impl Outcome {
-    /// Numbers of the packets in the order in which they were sent.
+    /// Returns the numbers of the packets, in the order in which they were sent.
     pub(super) fn order(&self) -> Vec<usize> {
         self.sent.iter().map(|sent| sent.item.number).collect()
     }
@@ -80,13 +80,13 @@ pub(super) fn unlimited(discipline: Discipline) -> Queue<Item> {
     queue(discipline, UNLIMITED)
 }
 
-/// Codepoint of the packet `number` in [`serve`]: all four in turn.
+/// Returns the codepoint of packet `number` in [`serve`]: all four in turn.
 fn arriving_ecn(number: usize) -> Ecn {
     Ecn::from_bits(number as u8)
 }
 
-/// Sends arrivals, in order of time, through a transmitter of 1 byte per nanosecond. Checks at every step that the length is correct and
-/// within the limit, and that the transmitter never idles while packets wait.
+/// Sends arrivals, in order of time, through a transmitter of 1 byte per nanosecond. Checks at every step that the
+/// queue length is correct and within the limit, and that the transmitter is never idle while packets wait.
 pub(super) fn serve(queue: &mut Queue<Item>, arrivals: &[Arrival]) -> Outcome {
     let mut bench = Bench { queue, outcome: Outcome::default(), busy_until: None, waiting: (0, 0) };
     for (number, &(time, flow, size_bytes)) in arrivals.iter().enumerate() {
@@ -101,7 +101,7 @@ struct Bench<'a> {
     queue: &'a mut Queue<Item>,
     outcome: Outcome,
     busy_until: Option<u64>,
-    /// Expected packets and bytes in the queue.
+    /// Expected (packets, bytes) in the queue.
     waiting: (usize, u64),
 }
 
@@ -158,7 +158,7 @@ impl Bench<'_> {
     }
 }
 
-/// Pushes all packets at time 0; returns the numbers of the dropped ones.
+/// Pushes all packets at time 0, given as (flow, size in bytes). Returns the numbers of the dropped ones.
 pub(super) fn fill(queue: &mut Queue<Item>, packets: &[(u64, u32)]) -> Vec<usize> {
     let mut dropped = Vec::new();
     for (number, &(flow, size_bytes)) in packets.iter().enumerate() {
@@ -169,7 +169,7 @@ pub(super) fn fill(queue: &mut Queue<Item>, packets: &[(u64, u32)]) -> Vec<usize
     dropped
 }
 
-/// Pops all packets at time 0.
+/// Pops all packets at time 0 and returns them.
 pub(super) fn drain(queue: &mut Queue<Item>) -> Vec<Item> {
     std::iter::from_fn(|| queue.pop(Time::ZERO, &mut |item, _| panic!("{item:?} dropped"))).collect()
 }
@@ -178,8 +178,8 @@ pub(super) fn numbers(items: &[Item]) -> Vec<usize> {
     items.iter().map(|item| item.number).collect()
 }
 
-/// Returns the widest difference between two backlogged flows during a drain: bytes sent per unit of weight, over any
-/// interval. The result is a fraction: the difference times both weights, and the product of the weights.
+/// Returns the widest gap between two flows during a drain, while both are backlogged, as (gap, divisor). Divided by
+/// `divisor`, `gap` is the difference of bytes sent per unit of weight over any interval.
 pub(super) fn widest_gap(items: &[Item], weights: &[u16]) -> (i64, i64) {
     let flows = weights.len();
     let mut left = vec![0usize; flows];
@@ -279,7 +279,7 @@ fn limit() -> impl Strategy<Value = QueueLimit> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// `serve` checks lengths, limit and work conservation.
+    /// Further checks are in `serve`: queue lengths, the limit, and work conservation.
     #[test]
     fn every_packet_is_sent_or_dropped_once_and_flows_stay_in_order(
         discipline in discipline(),
@@ -306,7 +306,7 @@ proptest! {
         }
     }
 
-    /// Marks are neither lost nor invented, only ECN-capable packets are marked, and marks are counted.
+    /// Marks are neither lost nor invented, only ECN-capable packets are marked, and all marks are counted.
     #[test]
     fn codepoints_only_ever_become_marks(
         discipline in discipline(),
@@ -330,7 +330,7 @@ proptest! {
         prop_assert!(if marks { counted >= fresh } else { counted == 0 && fresh == 0 }, "{counted} for {fresh}");
     }
 
-    /// Nothing is dropped early if every packet is ECN-capable, except above RED's upper threshold if so configured.
+    /// If all packets are ECN-capable, none is dropped early, except by RED with `hard_drop` above the upper threshold.
     #[test]
     fn marks_take_the_place_of_early_drops(discipline in discipline(), arrivals in arrivals(6, 1_000, 120)) {
         let discipline = match discipline {
@@ -354,7 +354,7 @@ proptest! {
         prop_assert_eq!(once, serve(&mut queue(discipline, limit), &arrivals));
     }
 
-    /// Lengths per flow add up where each has its own queue.
+    /// With a queue per flow, the flows' lengths add up to the total.
     #[test]
     fn lengths_of_flows_are_true(packets in prop::collection::vec((0u64..4, 1u32..1500), 0..40), wfq: bool) {
         let discipline = if wfq { Discipline::Wfq(Wfq::default()) } else { Discipline::Drr(Drr::default()) };
@@ -383,8 +383,8 @@ fn a_queue_of_bytes_that_cannot_hold_the_packet_drops_it_alone() {
     }
 }
 
-/// Flow 1 sends 40 % of the rate, flow 0 ten times the rate. Fair queues give flow 1 its full demand; DropTail serves both in proportion to
-/// their load.
+/// Flow 1 sends at 40 % of the rate, flow 0 at ten times the rate. Fair queues give flow 1 all it needs; DropTail
+/// serves both in proportion to their load.
 #[test]
 fn a_greedy_flow_does_not_harm_a_modest_one() {
     let mut arrivals: Vec<Arrival> = Vec::new();
@@ -406,7 +406,7 @@ fn a_greedy_flow_does_not_harm_a_modest_one() {
     }
 }
 
-/// Flows from 65 536 on share the lower ones' queues, and memory does not grow with their numbers.
+/// Flows from 65 536 on share queues of lower flows, so that memory does not grow with flow numbers.
 #[test]
 fn huge_flow_numbers_share_queues() {
     for discipline in [Discipline::Drr(Drr::default()), Discipline::Wfq(Wfq::default())] {
@@ -419,7 +419,7 @@ fn huge_flow_numbers_share_queues() {
     }
 }
 
-/// A flow of empty packets must not hold the transmitter for ever.
+/// A flow of empty packets must not occupy the transmitter forever.
 #[test]
 fn empty_packets_take_turns() {
     for discipline in [

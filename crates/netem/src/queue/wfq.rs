@@ -1,10 +1,10 @@
 //! Weighted fair queueing.
 //!
 //! A. Demers, S. Keshav and S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm", SIGCOMM 1989, with
-//! weights as in Parekh and Gallager's packet-by-packet generalised processor sharing: of the packets that wait, the one
-//! which the fluid server of [`gps`](super::gps) would finish first is sent next. Its virtual time is tracked exactly, not
-//! approximated by the tag of the packet in service (which would be self-clocked fair queueing). A packet therefore
-//! leaves no later than the fluid server would have finished it, plus the time of one largest packet.
+//! weights as in Parekh and Gallager's packet-by-packet generalised processor sharing. Of all waiting packets, the one
+//! that the fluid server of [`gps`](super::gps) would finish first is sent next. Virtual time is tracked exactly. It is
+//! not approximated by the tag of the packet in service, as in self-clocked fair queueing. Each packet therefore leaves
+//! at most the time of one largest packet later than the fluid server would have finished it.
 
 use std::num::NonZeroU64;
 
@@ -22,7 +22,7 @@ use crate::packet::Packet;
 pub(super) struct WfqQueue<P> {
     gps: Gps,
     backlog: Backlog<P, Tag>,
-    /// Backlogged flows, by the tag of their first packet.
+    /// Backlogged flows, ordered by the finish tag of their first packet.
     heads: SlotHeap<Tag>,
 }
 

@@ -1,4 +1,4 @@
-//! Initiator: the endpoint that sends the first message.
+//! Initiator: the endpoint that sends the first handshake message.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::{Established, HandshakeError, Pattern};
 use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 use crate::role::Role;
 
-/// Keys of an initiator, which select the pattern.
+/// Keys of an initiator. They determine the pattern.
 #[derive(Clone, Debug)]
 pub enum InitiatorKeys {
     /// The responder's key is unknown: [`Pattern::FirstContact`].
     FirstContact {
         /// Static key of this endpoint.
         own: StaticKey,
-        /// Fingerprint of the responder's key, if the user has given one.
+        /// Fingerprint of the responder's key, if configured.
         expected: Option<Fingerprint>,
     },
     /// The responder's key is known: [`Pattern::Pinned`].
@@ -31,7 +31,7 @@ pub enum InitiatorKeys {
 }
 
 impl InitiatorKeys {
-    /// Pattern for these keys.
+    /// Returns the pattern for these keys.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         match self {
@@ -51,9 +51,9 @@ impl InitiatorKeys {
     }
 }
 
-/// Initiator's side of one handshake: [`write_first`](Initiator::write_first), [`read_second`](Initiator::read_second), for
-/// [`Pattern::FirstContact`] [`write_third`](Initiator::write_third), and [`finish`](Initiator::finish). Other orders fail with
-/// [`HandshakeError::OutOfTurn`].
+/// Initiator's side of one handshake. Methods must be called in this order: [`write_first`](Initiator::write_first),
+/// [`read_second`](Initiator::read_second), [`write_third`](Initiator::write_third) (for [`Pattern::FirstContact`]
+/// only), and [`finish`](Initiator::finish). Other orders fail with [`HandshakeError::OutOfTurn`].
 pub struct Initiator {
     keys: InitiatorKeys,
     prologue: Box<[u8]>,
@@ -69,24 +69,25 @@ impl fmt::Debug for Initiator {
 }
 
 impl Initiator {
-    /// Starts a handshake. `prologue` is data that both endpoints must agree on without sending it; `seed` is 32 unpredictable bytes, for
-    /// this handshake only.
+    /// Starts a handshake. `prologue` is data on which both endpoints must agree without sending it. `seed` must be 32
+    /// unpredictable bytes, used for this handshake only.
     ///
     /// # Errors
-    /// Fails with [`HandshakeError::SetUp`] if the library refuses its parameters, which no keys cause.
+    /// Fails with [`HandshakeError::SetUp`] if the Noise library refuses its parameters, which no keys can cause.
     pub fn new(keys: InitiatorKeys, prologue: &[u8], seed: [u8; 32]) -> Result<Self, HandshakeError> {
         let seed = Zeroizing::new(seed);
         let noise = Noise::new(keys.pattern(), Role::Initiator, prologue, &seed, keys.keys())?;
         Ok(Self { keys, prologue: prologue.into(), seed, first_payload: Box::default(), noise })
     }
 
-    /// Pattern of this handshake.
+    /// Returns the pattern of this handshake.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         self.noise.pattern()
     }
 
-    /// Writes the first message to `out` and returns its length. The caller keeps the bytes: copies must be identical.
+    /// Writes the first message to `out` and returns its length. The caller must keep the bytes, as retransmissions
+    /// must be identical.
     ///
     /// # Errors
     /// Fails with a [`HandshakeError`]; the state is unchanged.
@@ -97,8 +98,8 @@ impl Initiator {
         Ok(length)
     }
 
-    /// Reads the second message and writes its payload to `out`, which must be large enough (the message's length always suffices). Returns
-    /// the payload's length.
+    /// Reads the second message and writes its payload to `out`. A buffer of the message's length always suffices.
+    /// Returns the payload's length.
     ///
     /// # Errors
     /// Fails with a [`HandshakeError`]; the state is unchanged, and another message can be read.
@@ -116,8 +117,8 @@ impl Initiator {
         Ok(length)
     }
 
-    /// Reverts [`read_second`](Self::read_second), for a caller that does not trust the message: at first contact anyone can write a second
-    /// message, with their own key. The genuine one can still be read.
+    /// Reverts [`read_second`](Self::read_second), for a caller that does not trust the message: at first contact
+    /// anyone can write a second message, with their own key. The genuine second message can still be read.
     ///
     /// # Errors
     /// Fails with [`HandshakeError::OutOfTurn`] unless the second message was read last.
@@ -127,8 +128,8 @@ impl Initiator {
         Ok(())
     }
 
-    /// Responder's static key: with a pinned key from the start, at first contact once the second message was read. So the user can be
-    /// asked before the third one is written.
+    /// Returns the responder's static key: with a pinned key from the start, at first contact after the second message
+    /// was read. So the user can confirm the key before the third message is written.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         match self.pattern() {
@@ -138,8 +139,8 @@ impl Initiator {
         }
     }
 
-    /// Writes the third message ([`Pattern::FirstContact`] only) to `out` and returns its length. The caller keeps the bytes: copies must
-    /// be identical.
+    /// Writes the third message ([`Pattern::FirstContact`] only) to `out` and returns its length. The caller must keep
+    /// the bytes, as retransmissions must be identical.
     ///
     /// # Errors
     /// Fails with a [`HandshakeError`]; the state is unchanged.
@@ -148,15 +149,15 @@ impl Initiator {
         self.noise.write(payload, out)
     }
 
-    /// Returns the result, once all messages of the pattern were read and written.
+    /// Returns the result of the handshake, after all messages of the pattern were read and written.
     ///
     /// # Errors
-    /// Fails with [`HandshakeError::OutOfTurn`] before that.
+    /// Fails with [`HandshakeError::OutOfTurn`] if messages are missing.
     pub fn finish(self) -> Result<Established, HandshakeError> {
         self.noise.established()
     }
 
-    /// Rebuilds the state after the first message: the library cannot revert a message that it accepted.
+    /// Rebuilds the state after the first message: the library cannot revert a message that it has accepted.
     fn rebuilt(&self) -> Result<Noise, HandshakeError> {
         let mut noise = Noise::new(self.pattern(), Role::Initiator, &self.prologue, &self.seed, self.keys.keys())?;
         noise.write(&self.first_payload, &mut [0; super::MESSAGE_BYTES_MAX])?;

@@ -1,17 +1,18 @@
 //! The handshake: Noise (revision 34) in one of three patterns (`spec/security.md` §2).
 //!
-//! | pattern | the initiator knows | messages | what each end knows at the end |
+//! | pattern | known to the initiator | messages | proven to each end |
 //! |---|---|---|---|
-//! | [`Pattern::FirstContact`], `XX` | at most a fingerprint | 3 | the other's static key |
-//! | [`Pattern::Pinned`], `IK` | the responder's static key | 2 | the other's static key |
-//! | [`Pattern::PreShared`], `NNpsk0` | the pre-shared key | 2 | that the other has the pre-shared key |
+//! | [`Pattern::FirstContact`], `XX` | at most a fingerprint | 3 | static key of the other end |
+//! | [`Pattern::Pinned`], `IK` | static key of the responder | 2 | static key of the other end |
+//! | [`Pattern::PreShared`], `NNpsk0` | the pre-shared key | 2 | possession of the pre-shared key |
 //!
-//! Payloads of messages are chosen by the caller. Every change of a payload is detected: all data, including the
-//! prologue, is part of a hash that the tags of later messages authenticate. [`Pattern`] states when a payload is
-//! confidential and when it is authenticated.
+//! The caller chooses the payloads of messages. A change of any message is detected: all data, including the prologue,
+//! enters a hash that the tags of later messages authenticate. [`Pattern`] states from when on a payload is
+//! confidential and authenticated.
 //!
-//! A damaged, forged or late message is refused with an error and leaves the state unchanged: the genuine one can still be read
-//! (\[noise-7\]). A message is retransmitted as the same bytes, which the caller keeps; it is never made twice.
+//! A damaged, forged or late message is refused with an error and leaves the state unchanged: the genuine message can
+//! still be read (\[noise-7\]). The caller keeps the bytes of a written message, and retransmits the same bytes; a
+//! message is never encrypted twice.
 
 mod initiator;
 mod noise;
@@ -31,15 +32,16 @@ use crate::role::{Direction, Role};
 pub use initiator::{Initiator, InitiatorKeys};
 pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
 
-/// Longest handshake message: it must fit into one datagram (`spec/security.md` \[noise-1\]).
+/// Longest handshake message, bytes: it must fit into one datagram (`spec/security.md` \[noise-1\]).
 pub const MESSAGE_BYTES_MAX: usize = 1500;
 
-/// Handshake pattern: the required keys, and their use.
+/// Handshake pattern, which determines the required keys and their use.
 ///
-/// Payload of the first message: in plaintext in `XX`, encrypted to the responder's static key in `IK` (without forward secrecy), and with
-/// the pre-shared key in `NNpsk0`; **in all three it may be a replay** until another message of the initiator arrives. Payloads of the
-/// second and, in `XX`, third message are confidential and authenticated, except that the responder of `XX` does not yet know the receiver
-/// of the second message, and an initiator at first contact without a fingerprint does not know its sender.
+/// The payload of the first message is in plaintext in `XX`, encrypted to the responder's static key in `IK` (without
+/// forward secrecy), and encrypted with the pre-shared key in `NNpsk0`. **In all three patterns it may be a replay**
+/// until another message of the initiator arrives. Payloads of the second and, in `XX`, third message are confidential
+/// and authenticated, with two exceptions: the responder of `XX` does not yet know who receives its second message, and
+/// an initiator at first contact without a fingerprint does not know who sent it.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -61,7 +63,7 @@ impl Pattern {
     /// All patterns, in the order of their ids.
     pub const ALL: [Self; 3] = [Self::FirstContact, Self::Pinned, Self::PreShared];
 
-    /// Id of the pattern on the wire.
+    /// Returns the id of the pattern on the wire.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -71,13 +73,13 @@ impl Pattern {
         }
     }
 
-    /// Pattern with this id; `None` if there is none.
+    /// Returns the pattern with this id, or `None` if there is none.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|pattern| pattern.id() == id)
     }
 
-    /// Name of the Noise protocol.
+    /// Returns the name of the Noise protocol.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,7 +89,7 @@ impl Pattern {
         }
     }
 
-    /// Overhead of each message over its payload, bytes, in order of messages.
+    /// Returns the bytes that each message has in addition to its payload, in the order of messages.
     #[must_use]
     pub fn overheads(self) -> &'static [usize] {
         const KEY: usize = 32;
@@ -130,7 +132,7 @@ pub enum HandshakeError {
     /// The responder's static key is not the expected one.
     #[error("the peer has another key than expected: {0}; if it was not replaced, somebody stands in between")]
     UnexpectedKey(Fingerprint),
-    /// The responder has no key for the pattern.
+    /// The responder lacks the key for the pattern.
     #[error("the peer asks for a kind of handshake for which there is no key here")]
     NoKey(Pattern),
     /// A method was called in the wrong order.
@@ -141,11 +143,11 @@ pub enum HandshakeError {
     SetUp,
 }
 
-/// Result of a handshake: the peer's identity, and the secrets, which are wiped on drop.
+/// Result of a handshake: the peer's identity, and the traffic secrets, which are wiped on drop.
 ///
-/// **Trust by the responder:** in `XX` at once, since the initiator proved its key with the third message. In `IK` and `NNpsk0` the first
-/// message may be a replay: until the first sealed datagram is opened, the responder may send only answers, and must not report the
-/// connection to the application.
+/// **Trust by the responder:** in `XX` immediately, since the initiator proved its key by the third message. In `IK`
+/// and `NNpsk0` the first message may be a replay: until the first encrypted datagram is opened, the responder may only
+/// send replies, and must not report the connection to the application.
 pub struct Established {
     role: Role,
     pattern: Pattern,
@@ -165,47 +167,48 @@ impl fmt::Debug for Established {
 }
 
 impl Established {
-    /// Role of this endpoint.
+    /// Returns the role of this endpoint.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Pattern that was used.
+    /// Returns the pattern of the handshake.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         self.pattern
     }
 
-    /// Static key of the peer; `None` with a pre-shared key.
+    /// Returns the static key of the peer; `None` with a pre-shared key.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         self.peer
     }
 
-    /// Fingerprint of the pre-shared key; `None` without one.
+    /// Returns the fingerprint of the pre-shared key; `None` without one.
     #[must_use]
     pub fn pre_shared(&self) -> Option<Fingerprint> {
         self.pre_shared
     }
 
-    /// Hash of the whole handshake, equal at both endpoints and unique to this connection: a channel binding for protocols above
-    /// (`spec/security.md` \[noise-9\]). Not secret.
+    /// Returns the hash of the whole handshake, equal at both endpoints and unique to this connection: a channel
+    /// binding for protocols above (`spec/security.md` \[noise-9\]). It is not secret.
     #[must_use]
     pub fn handshake_hash(&self) -> [u8; 32] {
         self.handshake_hash
     }
 
-    /// Derives the keys of both directions, for the cipher agreed on in the payloads. The secrets are wiped, so that no second pair of
-    /// keys, which would repeat nonces, can be made.
+    /// Derives the keys of both directions, for the cipher negotiated in the payloads. The secrets are wiped, so that a
+    /// second pair of keys, which would repeat nonces, cannot be made.
     #[must_use]
     pub fn into_keys(self, cipher: Cipher) -> (SealKeys, OpenKeys) {
         let (mine, theirs) = (self.role.sends(), self.role.receives());
         (SealKeys::new(cipher, mine, self.traffic(mine)), OpenKeys::new(cipher, theirs, self.traffic(theirs)))
     }
 
-    /// True if `sealed` (payload and tag after `header`) is the peer's datagram with number `number` under `cipher`; it is decrypted in
-    /// place. The keys are derived for this check only, so that a responder that waits for a first datagram keeps no state of forgeries.
+    /// Returns true if `sealed` (payload and tag after `header`) is the peer's datagram with this `number` under
+    /// `cipher`; then its payload is decrypted in place. The keys are derived for this call only, so that a responder
+    /// that waits for the first datagram keeps no state about forgeries.
     #[must_use]
     pub fn opens(&self, cipher: Cipher, number: u64, header: &[u8], sealed: &mut [u8]) -> bool {
         let theirs = self.role.receives();
@@ -219,9 +222,9 @@ impl Established {
         }
     }
 
-    /// Traffic secrets of the direction from the initiator and of the direction from the responder (`spec/security.md` \[noise-9\]). **They
-    /// permit reading and forging every datagram of the connection**, in all epochs: they are for a key log requested by the user
-    /// (\[keylog-1\]), and for tests.
+    /// Returns the traffic secrets: first of the direction from the initiator, then of the direction from the responder
+    /// (`spec/security.md` \[noise-9\]). **They permit reading and forging every datagram of the connection**, in all
+    /// epochs. They are for a key log that the user has requested (\[keylog-1\]), and for tests.
     #[must_use]
     pub fn danger_traffic_secrets(&self) -> [&[u8; 32]; 2] {
         [&self.from_initiator.0, &self.from_responder.0]

@@ -21,7 +21,7 @@ pub(super) struct Keys<'a> {
     pub(super) pre_shared: Option<&'a PreSharedKey>,
 }
 
-/// A handshake in progress: a message is read or written completely, or not at all.
+/// A handshake in progress. Each message is read or written completely, or not at all.
 pub(super) struct Noise {
     state: snow::HandshakeState,
     pattern: Pattern,
@@ -65,12 +65,12 @@ impl Noise {
         self.pattern
     }
 
-    /// Checks that message `index` (0 to 2) is the next one.
+    /// Checks that message `index` (0 to 2) is the next message.
     pub(super) fn require(&self, index: usize) -> Result<(), HandshakeError> {
         if self.done == index && index < self.pattern.messages() { Ok(()) } else { Err(HandshakeError::OutOfTurn) }
     }
 
-    /// Writes the next message to `out`; returns its length.
+    /// Writes the next message to `out`, and returns its length.
     pub(super) fn write(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         let overhead = self.pattern.overheads().get(self.done).ok_or(HandshakeError::OutOfTurn)?;
         let needed = overhead + payload.len();
@@ -80,7 +80,7 @@ impl Noise {
         if out.len() < needed {
             return Err(HandshakeError::BufferTooSmall { needed, available: out.len() });
         }
-        // The library requires space for a tag even if the payload is in plaintext.
+        // The library requires space for a tag even for plaintext payloads.
         let mut message = [0; MESSAGE_BYTES_MAX + 16];
         let length = self.state.write_message(payload, &mut message).map_err(refused)?;
         out[..length].copy_from_slice(&message[..length]);
@@ -88,7 +88,8 @@ impl Noise {
         Ok(length)
     }
 
-    /// Reads the next message, and writes its payload to `out`; returns the payload's length. Output of a refused message is wiped.
+    /// Reads the next message, writes its payload to `out`, and returns the payload's length. Output of a refused
+    /// message is wiped.
     pub(super) fn read(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         let overhead = self.pattern.overheads().get(self.done).ok_or(HandshakeError::OutOfTurn)?;
         let length = message.len().checked_sub(*overhead).filter(|_| message.len() <= MESSAGE_BYTES_MAX);
@@ -132,7 +133,7 @@ fn refused(error: snow::Error) -> HandshakeError {
     }
 }
 
-/// Primitives of this crate and seeded random numbers, under the names used by the three patterns.
+/// Resolver that gives the Noise library this crate's primitives and seeded random numbers.
 struct Resolver {
     seed: [u8; 32],
     /// Wiped when dropped.

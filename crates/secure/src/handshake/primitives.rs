@@ -1,5 +1,5 @@
-//! Primitives of Noise, from the library that also seals datagrams, and X25519 from [`curve`](crate::curve), so that the program contains
-//! one set of primitives.
+//! Primitives of Noise: symmetric ones from the library that also encrypts datagrams, and X25519 from
+//! [`curve`](crate::curve). So the program contains only one set of primitives.
 
 use ring::{aead, digest};
 use snow::types::{Cipher, Dh, Hash, Random};
@@ -13,10 +13,10 @@ use crate::packet::TAG_BYTES;
 
 const BYTES: usize = 32;
 
-/// A key pair, or none yet.
+/// An X25519 key pair, initially without keys.
 pub(super) struct X25519 {
-    /// Static key of this endpoint: the library passes only the private key, and computing the public one again would cost a multiplication
-    /// per message of an unknown sender.
+    /// Static key pair of this endpoint. The Noise library passes only the private key; computing its public key again
+    /// would cost a multiplication per message of an unknown sender.
     own: Option<StaticKey>,
     /// Wiped when dropped.
     private: Option<StaticSecret>,
@@ -24,8 +24,7 @@ pub(super) struct X25519 {
 }
 
 impl X25519 {
-    /// Creates an instance without a key pair. If the library then sets the private key of `own`, the stored public key
-    /// is used instead of being computed.
+    /// Starts without keys. If the private key of `own` is set later, its public key need not be computed.
     pub(super) fn knowing(own: Option<StaticKey>) -> Self {
         Self { own, private: None, public: [0; BYTES] }
     }
@@ -75,7 +74,7 @@ impl Dh for X25519 {
         self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
-    /// Computes a shared secret. Fails if the peer's public key is of low order (\[noise-6\]).
+    /// Computes a shared secret. Fails if the result would not depend on the private key (\[noise-6\]).
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;
@@ -120,7 +119,7 @@ impl Hash for Sha256 {
     }
 }
 
-/// ChaCha20-Poly1305 with the nonces of Noise: 64 bits, little endian, after four zero bytes.
+/// ChaCha20-Poly1305 with the nonces of Noise: four zero bytes, then 64 bits in little-endian order.
 #[derive(Default)]
 pub(super) struct ChaChaPoly(Option<aead::LessSafeKey>);
 
@@ -139,7 +138,8 @@ impl Cipher for ChaChaPoly {
         self.0 = aead::UnboundKey::new(&aead::CHACHA20_POLY1305, key).ok().map(aead::LessSafeKey::new);
     }
 
-    /// Encrypts a payload. The caller, `Noise::write`, provides space for the tag in `out`; the trait permits no error.
+    /// Encrypts a payload. The caller, `Noise::write`, provides space for the tag in `out`, as the trait permits no
+    /// error.
     fn encrypt(&self, number: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         let key = self.0.as_ref().expect("the Noise library sets a key before it encrypts");
         let (text, rest) = out.split_at_mut(plaintext.len());

@@ -1,4 +1,4 @@
-//! Responder: the endpoint that answers the first message.
+//! Responder: the endpoint that answers the first handshake message.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::curve::is_of_low_order;
 use crate::keys::{PreSharedKey, PublicKey, StaticKey};
 use crate::role::Role;
 
-/// Keys of a responder, for all its handshakes. Patterns without a key are refused.
+/// Keys of a responder, for all its handshakes. A pattern without a key is refused.
 #[derive(Clone, Debug, Default)]
 pub struct ResponderKeys {
     /// Key for [`Pattern::FirstContact`] and [`Pattern::Pinned`].
@@ -30,8 +30,8 @@ impl ResponderKeys {
     }
 }
 
-/// A responder between reading the first message and writing the second. It takes about 2 kB and should exist for one call only: answer at
-/// once, and keep [`Answered`].
+/// A responder between reading the first message and writing the second. It takes about 2 kB and should exist within
+/// one call only: write the second message immediately, and keep [`Answered`].
 pub struct Responder {
     noise: Noise,
     /// Transcript: prologue and first message.
@@ -49,18 +49,19 @@ impl fmt::Debug for Responder {
 /// State of a responder after its answer.
 #[derive(Debug)]
 pub enum Answered {
-    /// Complete handshake ([`Pattern::Pinned`] and [`Pattern::PreShared`]), without a third message. See [`Established`] on replays.
+    /// The handshake is complete, without a third message ([`Pattern::Pinned`] and [`Pattern::PreShared`]). See
+    /// [`Established`] about replays.
     Established(Established),
-    /// Handshake waiting for the third message ([`Pattern::FirstContact`]).
+    /// The handshake waits for the third message ([`Pattern::FirstContact`]).
     HalfOpen(HalfOpen),
 }
 
 impl Responder {
-    /// Reads a first message and writes its payload to `out`, which must be large enough (the message's length always suffices). Returns
-    /// the payload's length. `seed` is 32 unpredictable bytes, for this handshake only.
+    /// Reads a first message and writes its payload to `out`. A buffer of the message's length always suffices. Returns
+    /// the responder and the payload's length. `seed` must be 32 unpredictable bytes, used for this handshake only.
     ///
     /// # Errors
-    /// Fails with a [`HandshakeError`]; nothing of the message is kept.
+    /// Fails with a [`HandshakeError`]; no state of the message is kept.
     pub fn read_first(
         keys: &ResponderKeys,
         pattern: Pattern,
@@ -73,8 +74,8 @@ impl Responder {
             return Err(HandshakeError::Length(message.len()));
         }
         // The first message of every pattern starts with an ephemeral key. A weak key of an unknown sender must not
-        // cost a multiplication. In patterns other than `Pinned`, it would otherwise be detected only when the second
-        // message is written.
+        // cost a multiplication. Without this check, patterns other than `Pinned` would detect it only while writing
+        // the second message.
         if message.first_chunk().is_some_and(is_of_low_order) {
             return Err(HandshakeError::WeakKey);
         }
@@ -85,17 +86,20 @@ impl Responder {
         Ok((Self { noise, transcript, prologue_bytes: prologue.len(), seed }, length))
     }
 
-    /// Initiator's static key, if the first message contains it ([`Pattern::Pinned`]). The message may be a replay.
+    /// Returns the initiator's static key, if the first message contains it ([`Pattern::Pinned`]). The message may be a
+    /// replay.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         if self.noise.pattern() == Pattern::Pinned { self.noise.peer() } else { None }
     }
 
-    /// Writes the second message to `out`; returns its length and the state to keep. The caller keeps the bytes as well: a copy of the
-    /// first message is answered with the same bytes, never with a second encryption (`spec/security.md` \[noise-5\]).
+    /// Writes the second message to `out`. Returns its length and the state to keep. The caller must keep the bytes,
+    /// too: a copy of the first message is answered with the same bytes, never with a second encryption
+    /// (`spec/security.md` \[noise-5\]).
     ///
     /// # Errors
-    /// Fails with a [`HandshakeError`] before any encryption: the first message may be read again, even with the same seed.
+    /// Fails with a [`HandshakeError`] before any encryption, so the first message may be read again, even with the
+    /// same seed.
     pub fn write_second(mut self, payload: &[u8], out: &mut [u8]) -> Result<(usize, Answered), HandshakeError> {
         let length = self.noise.write(payload, out)?;
         if self.noise.pattern() != Pattern::FirstContact {
@@ -115,11 +119,11 @@ impl Responder {
     }
 }
 
-/// A responder that waits for the third message, in little memory: the library's state of 1 to 2 kB is rebuilt from the seed and the
-/// transcript when the third message arrives. That takes three multiplications on the curve, and a forged third message cannot damage the
-/// state.
+/// A responder that waits for the third message, in little memory. The library's state of 1 to 2 kB is rebuilt from the
+/// seed and the transcript when the third message arrives. That takes three curve multiplications. As the state is
+/// rebuilt for each message, a forged third message cannot damage it.
 pub struct HalfOpen {
-    /// Transcript: prologue, first message, second payload; `None` after the third message was read.
+    /// Transcript: prologue, first message and second payload; `None` after the third message was read.
     transcript: Option<Box<[u8]>>,
     prologue_bytes: u16,
     message_bytes: u16,
@@ -133,18 +137,18 @@ impl fmt::Debug for HalfOpen {
 }
 
 impl HalfOpen {
-    /// Bytes of this value, including its heap, but without the second message, which the caller keeps.
+    /// Returns the bytes of this value, including its heap, but without the second message, which the caller keeps.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.transcript.as_ref().map_or(0, |transcript| transcript.len())
     }
 
-    /// Reads the third message with the keys of [`Responder::read_first`] and writes its payload to `out`, which must be large enough (the
-    /// message's length always suffices). Returns the result and the payload's length.
+    /// Reads the third message with the keys of [`Responder::read_first`] and writes its payload to `out`. A buffer of
+    /// the message's length always suffices. Returns the result and the payload's length.
     ///
     /// # Errors
-    /// Fails with a [`HandshakeError`]; the state is unchanged, and another message can be read. After a success it fails with
-    /// [`HandshakeError::OutOfTurn`], because the same keys must not exist twice.
+    /// Fails with a [`HandshakeError`]; the state is unchanged, and another message can be read. After a success every
+    /// call fails with [`HandshakeError::OutOfTurn`], because the same keys must not exist twice.
     pub fn read_third(
         &mut self,
         keys: &ResponderKeys,
@@ -153,7 +157,7 @@ impl HalfOpen {
     ) -> Result<(Established, usize), HandshakeError> {
         let transcript = self.transcript.as_ref().ok_or(HandshakeError::OutOfTurn)?;
         let pattern = Pattern::FirstContact;
-        // Checked before any multiplication: an impossible message must be cheap.
+        // Check the length before any multiplication, so that an impossible message is cheap.
         if message.len() < pattern.overheads()[2] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }

@@ -30,7 +30,7 @@ fn initiator(pattern: Pattern) -> Initiator {
 
 type Written = Result<Vec<u8>, HandshakeError>;
 
-/// Bytes that a function writes into a buffer.
+/// Returns the bytes that `write` writes into a buffer.
 fn written(write: impl FnOnce(&mut [u8]) -> Result<usize, HandshakeError>) -> Written {
     let mut out = vec![0; MESSAGE_BYTES_MAX];
     let length = write(&mut out)?;
@@ -77,7 +77,7 @@ fn read_third(half_open: &mut HalfOpen, message: &[u8]) -> Result<(Established, 
     Ok((established.unwrap(), payload))
 }
 
-/// The messages of a whole handshake.
+/// Messages and results of a whole handshake.
 struct Run {
     messages: Vec<Vec<u8>>,
     initiator: Established,
@@ -106,7 +106,7 @@ fn run(pattern: Pattern, payloads: [&[u8]; 3]) -> Run {
     Run { messages, initiator: initiator.finish().unwrap(), responder }
 }
 
-/// All damaged forms of `message`: each single bit flipped, each truncation, and one byte appended.
+/// Returns all damaged forms of `message`: each single bit flipped, each truncation, and one byte appended.
 fn damaged(message: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let flipped = (0..message.len() * 8).map(|bit| {
         let mut other = message.to_vec();
@@ -120,7 +120,8 @@ fn is_refusal(error: HandshakeError) -> bool {
     matches!(error, HandshakeError::Refused | HandshakeError::Length(_) | HandshakeError::WeakKey)
 }
 
-/// At first contact anyone can answer: an initiator that rejects an answer keeps waiting, and accepts the genuine one.
+/// At first contact anyone can answer. An initiator that rejects an answer keeps waiting, and accepts the genuine
+/// answer.
 #[test]
 fn a_second_message_can_be_refused_after_it_was_read() {
     let mut initiator = initiator(Pattern::FirstContact);
@@ -205,7 +206,7 @@ fn a_damaged_third_message_leaves_the_responder_as_it_was() {
     assert_eq!(established.handshake_hash(), genuine.initiator.handshake_hash());
 }
 
-/// The first message of `XX` contains nothing to authenticate it: a change is detected with the second one.
+/// The first message of `XX` has no authentication: a change is detected by the second message.
 #[test]
 fn a_damaged_first_message_is_refused_at_once_or_by_the_initiator() {
     for pattern in Pattern::ALL {
@@ -250,7 +251,7 @@ fn a_wrong_key_or_prologue_is_refused_at_the_first_message_that_can_tell() {
             assert_eq!(written(|out| initiator.read_second(&second, out)), Err(expected));
             assert_eq!(initiator.peer(), None);
         }
-        // None of these attempts changed the state.
+        // None of the failed attempts changed the state.
         let (responder, _) = read_first(pattern, &first).unwrap();
         assert_eq!(responder.peer(), (pattern == Pattern::Pinned).then(|| key(1).public()));
         assert!(written(|out| initiator.read_second(&answer(responder, b"two").0, out)).is_ok());
@@ -278,8 +279,8 @@ fn other_keys_cannot_finish_a_half_open_handshake() {
     assert!(read_third(&mut half_open, &genuine.messages[2]).is_ok());
 }
 
-/// RFC 7748's points of small order. The last one is of small order only because its top bit is ignored. The list
-/// contains exactly the keys for which the library finds a zero shared secret.
+/// RFC 7748's points of small order, also with the top bit set, which is ignored. The list contains exactly the public
+/// keys whose shared secrets are zero in the library.
 #[test]
 fn public_keys_of_low_order_are_refused_before_any_multiplication() {
     for point in LOW_ORDER {
@@ -341,7 +342,7 @@ fn buffers_and_lengths_are_checked_before_anything_is_done() {
     }
 }
 
-/// Number of curve multiplications of a responder for an unknown sender's first message before it is refused.
+/// Counts the curve multiplications of a responder until it refuses an unknown sender's first message.
 #[test]
 fn only_a_message_to_the_static_key_costs_a_multiplication_before_it_is_refused() {
     let multiplications = |work: &dyn Fn() -> Option<HandshakeError>| {

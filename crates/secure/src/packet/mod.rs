@@ -1,23 +1,24 @@
-//! The protection of datagrams (`spec/security.md` §3).
+//! Encryption and authentication of datagrams (`spec/security.md` §3).
 //!
-//! # Why no nonce is used twice under a key
+//! # Why no nonce repeats under a key
 //!
-//! An AEAD whose nonce repeats under one key loses all its security, so here is the full argument that none repeats:
+//! An AEAD loses all its security if a nonce repeats under one key. The full argument that none repeats:
 //!
 //! 1. The nonce is the key epoch's initialisation vector XOR the 64-bit datagram number in its last eight bytes. XOR
-//!    with a constant is one to one, so under one key different numbers have different nonces (\[seal-4\]).
-//! 2. One counter numbers all datagrams of a direction, repeats and control included. [`SealKeys::seal`] refuses a
-//!    number that is not above the last accepted number, even if sealing that datagram failed (\[seal-5\]). `SealKeys`
-//!    is neither `Clone` nor built twice from one handshake: `Established::into_keys` consumes the secrets.
+//!    with a constant is one to one, so different numbers have different nonces under one key (\[seal-4\]).
+//! 2. One counter numbers all datagrams of a direction, including retransmissions and control. [`SealKeys::seal`]
+//!    refuses a number that is not above the last number that it accepted, even if sealing that one failed
+//!    (\[seal-5\]). `SealKeys` is not `Clone`, and cannot be made twice from one handshake: `Established::into_keys`
+//!    consumes the secrets.
 //! 3. The key follows from the traffic secret, the direction, the cipher and the epoch, which is the number divided by
-//!    2²⁸. Each direction has a traffic secret and a label of its own; each connection has fresh ones, because both ends
+//!    2²⁸. Each direction has its own traffic secret and label. Each connection has fresh secrets, because both ends
 //!    put a fresh ephemeral key into the handshake.
 //!
 //! # Limits
 //!
-//! At most 2²⁸ datagrams of at most 2048 bytes, 2³⁵ blocks of 16, are sealed under one key: the classical bound for
-//! counter mode, σ²/2¹²⁹, puts a distinguisher's advantage below 2⁻⁵⁸ (ChaCha20 has no such bound). Datagrams with a
-//! wrong tag are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
+//! At most 2²⁸ datagrams of at most 2048 bytes, hence 2³⁵ cipher blocks of 16 bytes, are sealed under one key. The
+//! classical bound for counter mode, σ²/2¹²⁹, puts a distinguisher's advantage below 2⁻⁵⁸ (ChaCha20 has no such bound).
+//! Datagrams with a wrong tag are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
 
 mod open;
 mod recorded;
@@ -35,16 +36,16 @@ pub use open::{OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS};
 pub use recorded::RecordedKeys;
 pub use seal::{SealError, SealKeys};
 
-/// Bytes of an authentication tag, the same for every cipher.
+/// Length of an authentication tag, bytes; the same for every cipher.
 pub const TAG_BYTES: usize = 16;
 
-/// Shift from a datagram number to its epoch.
+/// Number of bits by which a datagram number is shifted to get its key epoch.
 pub const EPOCH_SHIFT: u32 = 28;
 
-/// Maximum number of bytes of header, plaintext and tag together; the limits of [`EPOCH_SHIFT`] rely on it.
+/// Maximum length of header, plaintext and tag together, bytes. The limits on one key's use rely on it.
 pub const SEALED_BYTES_MAX: usize = 2048;
 
-/// Key epoch of a datagram number. The header of a segment carries it modulo 4.
+/// Returns the key epoch of a datagram number. The header of a segment carries the epoch modulo 4.
 #[must_use]
 pub fn epoch_of(number: u64) -> u64 {
     number >> EPOCH_SHIFT
@@ -72,7 +73,7 @@ impl Cipher {
     /// All ciphers, in the order of their ids.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
-    /// Id in handshake payloads and key labels.
+    /// Returns the id of the cipher in handshake payloads and key labels.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -82,13 +83,13 @@ impl Cipher {
         }
     }
 
-    /// Cipher with this id; `None` if there is none.
+    /// Returns the cipher with this id, or `None` if there is none.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|cipher| cipher.id() == id)
     }
 
-    /// True if this CPU has the instructions for fast AES-GCM: AES and carry-less multiplication.
+    /// Returns true if this CPU has the instructions for fast AES-GCM: AES and carry-less multiplication.
     #[must_use]
     pub fn cpu_has_aes() -> bool {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
@@ -99,7 +100,7 @@ impl Cipher {
         return false;
     }
 
-    /// Number of datagrams with a wrong tag after which a connection must end (RFC 9001 §6.6).
+    /// Returns the number of datagrams with a wrong tag after which a connection must end (RFC 9001 §6.6).
     fn forged_max(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
@@ -112,11 +113,11 @@ impl Cipher {
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret(pub(crate) [u8; 32]);
 
-/// Secrets of one direction. Each epoch's secret yields the next one, but not the previous one (\[seal-3\]).
+/// Chain of epoch secrets of one direction. Each secret gives the next one, but not the previous one (\[seal-3\]).
 struct Chain {
     cipher: Cipher,
     direction: Direction,
-    /// Secret of the first epoch whose key has not been derived.
+    /// Secret of the first epoch whose key was not made yet.
     secret: Secret,
 }
 
@@ -127,7 +128,8 @@ impl Chain {
         Self { cipher, direction, secret: Secret(*schedule::expand(&traffic.0, "epoch 0", &context)) }
     }
 
-    /// Makes the key of the next epoch, and replaces the secret by the one of the epoch after it.
+    /// Makes the key of the next epoch. The secret of the following epoch replaces the secret that the key was derived
+    /// from.
     fn next_key(&mut self) -> EpochKey {
         let context = [self.direction as u8, self.cipher.id()];
         let key = EpochKey::new(self.cipher, &self.secret, &context);
@@ -136,8 +138,8 @@ impl Chain {
     }
 }
 
-/// Key of an epoch, ready for use. Boxed, so that the key is in a single place, which is overwritten on drop: the
-/// library does not wipe it.
+/// Key of one epoch, ready for use. It is boxed, so that it has a single location, which this type overwrites on drop;
+/// the library does not.
 struct EpochKey {
     cipher: Cipher,
     key: Box<aead::LessSafeKey>,
@@ -169,7 +171,7 @@ impl EpochKey {
     }
 }
 
-/// Makes the library's key from `bytes`, whose number must be the cipher's key length.
+/// Makes the library's key from `bytes`, which must have the cipher's key length.
 fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
     let algorithm = match cipher {
         Cipher::Aes128Gcm => &aead::AES_128_GCM,
@@ -180,12 +182,12 @@ fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
 }
 
 impl Drop for EpochKey {
-    /// Overwrites the expanded key with one of zeros, of the same cipher and so of the same size.
+    /// Overwrites the expanded key with an all-zero key of the same cipher, and so of the same size.
     fn drop(&mut self) {
         self.iv.zeroize();
         let zeros = [0; 32];
         *self.key = keyed(self.cipher, if self.cipher == Cipher::Aes128Gcm { &zeros[..16] } else { &zeros });
-        // Without this barrier the compiler may omit a write that nobody reads.
+        // Without this barrier the compiler may omit a write whose value is never read.
         std::hint::black_box(&self.key);
     }
 }

@@ -1,4 +1,4 @@
-//! Opening of datagrams: the receiver's side of one direction.
+//! Opening (decryption) of datagrams: the receiver's side of one direction.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use thiserror::Error;
 use super::{Chain, Cipher, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Number of datagrams of a new epoch after which the previous epoch's key is wiped. It is four times the replay
-/// window, which already refuses such old numbers.
+/// Number of datagrams into an epoch after which the key of the previous epoch is wiped. It is four times the replay
+/// window, which refuses older numbers in any case.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
 /// Reason why a datagram could not be opened.
@@ -18,13 +18,13 @@ pub enum OpenError {
     /// The datagram is too short for a tag.
     #[error("a sealed datagram of {0} bytes is too short for its tag")]
     TooShort(usize),
-    /// The number belongs to an epoch without a key: long past, or after the next one.
+    /// The number belongs to an epoch without a key: before the previous epoch, or after the next one.
     #[error("datagram number {0} belongs to a key epoch which is out of reach")]
     EpochOutOfReach(u64),
-    /// The tag is wrong: the datagram is forged, damaged, or of another connection.
+    /// The tag is wrong: the datagram is forged, damaged, or belongs to another connection.
     #[error("the datagram's authentication tag does not fit")]
     Forged,
-    /// The limit of forgeries is reached: the next forgery might succeed.
+    /// The limit of forgeries is reached: with more attempts, a forgery could succeed.
     #[error("too many forged datagrams; the connection must end")]
     ForgeryLimit,
 }
@@ -32,12 +32,12 @@ pub enum OpenError {
 /// Keys that open the datagrams of one direction.
 pub struct OpenKeys {
     chain: Chain,
-    /// Newest epoch with an opened datagram.
+    /// Newest epoch of which a datagram was opened.
     epoch: u64,
     previous: Option<EpochKey>,
     current: EpochKey,
-    /// Key of the next epoch, made when a datagram claims that epoch, and kept even if it is forged: a forger makes its victim derive a key
-    /// once, not per datagram.
+    /// Key of the next epoch, made when a datagram claims that epoch. It is kept even if the datagram is forged, so
+    /// that forgeries cause one key derivation, not one per datagram.
     next: Option<EpochKey>,
     forged: u64,
 }
@@ -61,26 +61,26 @@ impl OpenKeys {
         Self { chain, epoch: 0, previous: None, current, next: None, forged: 0 }
     }
 
-    /// Cipher in use.
+    /// Returns the cipher of the keys.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         self.chain.cipher
     }
 
-    /// Number of datagrams with a wrong tag.
+    /// Returns the number of datagrams with a wrong tag so far.
     #[must_use]
     pub fn forged(&self) -> u64 {
         self.forged
     }
 
-    /// Verifies the tag at the end of `buffer` and decrypts the bytes before it, in place. Returns the length of the plaintext, which is at
-    /// the start of `buffer`. Allocates memory only for the first datagram of an epoch.
+    /// Verifies the tag at the end of `buffer`, and decrypts the bytes before it in place. Returns the length of the
+    /// plaintext at the start of `buffer`. Allocates memory only for the first datagram of an epoch.
     ///
-    /// Replays are not detected here: use a [`ReplayWindow`](crate::ReplayWindow) first.
+    /// Replays are not detected here: check the number with a [`ReplayWindow`](crate::ReplayWindow) first.
     ///
     /// # Errors
-    /// Fails with an [`OpenError`]. Only the count of forgeries changes; the bytes of `buffer` are lost after [`OpenError::Forged`], and
-    /// unchanged after other errors. [`OpenError::ForgeryLimit`] is permanent.
+    /// Fails with an [`OpenError`]. Only the count of forgeries changes. The bytes of `buffer` are lost after
+    /// [`OpenError::Forged`], and unchanged after other errors. [`OpenError::ForgeryLimit`] is permanent.
     pub fn open(&mut self, number: u64, header: &[u8], buffer: &mut [u8]) -> Result<usize, OpenError> {
         if self.forged >= self.chain.cipher.forged_max() {
             return Err(OpenError::ForgeryLimit);
@@ -107,8 +107,8 @@ impl OpenKeys {
         }
     }
 
-    /// Advances to the epoch of an opened datagram, and wipes the previous epoch's key when its time is over. Never
-    /// called for forged datagrams.
+    /// Advances to the epoch of a datagram, and drops the key of a past epoch. Must be called only for opened
+    /// datagrams.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
             let next = self.next.take().unwrap_or_else(|| self.chain.next_key());
@@ -126,7 +126,7 @@ impl OpenKeys {
         (self.epoch, self.previous.is_some())
     }
 
-    /// True if the next epoch's key exists.
+    /// Returns true if the next epoch's key exists.
     #[cfg(test)]
     pub(super) fn has_next(&self) -> bool {
         self.next.is_some()

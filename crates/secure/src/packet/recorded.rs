@@ -1,4 +1,4 @@
-//! Opening of recorded datagrams of a capture, whose keys are in a key log (`spec/security.md` §6).
+//! Opening of recorded datagrams: datagrams of a packet capture, with keys from a key log (`spec/security.md` §6).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,23 +9,25 @@ use super::{Cipher, EpochKey, OpenError, Secret, TAG_BYTES, epoch_of};
 use crate::role::{Direction, Role};
 use crate::schedule;
 
-/// Number of epochs whose secrets are kept: twice the 16 epochs that lie within 2³¹ datagrams of the highest number.
+/// Number of epochs whose secrets are kept: 16 epochs cover 2³¹ datagrams on either side of the highest number, and as
+/// many again are a reserve.
 const EPOCHS_KEPT: usize = 32;
 
 /// Keys that open the recorded datagrams of one direction of a connection.
 ///
-/// A receiver's [`OpenKeys`](crate::OpenKeys) follow their peer from epoch to epoch, once. A capture may start in any of the first 16
-/// epochs (2³² datagrams), lack some datagrams, and be read in any order: these keys derive whichever epoch a datagram's number requires.
-/// Forgeries are not counted, because nobody answers them.
+/// A live receiver's [`OpenKeys`](crate::OpenKeys) only move forward from epoch to epoch. A capture may start in any of
+/// the first 16 epochs (2³² datagrams), lack datagrams, and be read in any order. So these keys are derived for
+/// whichever epoch a datagram's number requires. Forgeries are not counted, because a capture cannot be attacked
+/// online.
 pub struct RecordedKeys {
     cipher: Cipher,
     direction: Direction,
     /// Secrets of consecutive epochs, from `first_epoch` on.
     secrets: VecDeque<Secret>,
     first_epoch: u64,
-    /// Key that was used last, and its epoch. Datagrams next to each other in a capture usually share it.
+    /// Key used last, with its epoch: neighbouring datagrams of a capture share it.
     latest: Option<(u64, EpochKey)>,
-    /// Highest opened number. The numbers of further datagrams are expected near it.
+    /// Highest number that was opened. Further numbers are expected near it.
     highest: u64,
 }
 
@@ -39,7 +41,7 @@ impl fmt::Debug for RecordedKeys {
 }
 
 impl RecordedKeys {
-    /// Makes keys for the datagrams sent by `sender`, from its traffic secret.
+    /// Makes keys for the datagrams sent by `sender`, from the sender's traffic secret.
     #[must_use]
     pub fn new(cipher: Cipher, sender: Role, traffic: &[u8; 32]) -> Self {
         let direction = sender.sends();
@@ -47,22 +49,23 @@ impl RecordedKeys {
         Self { cipher, direction, secrets: VecDeque::from([first]), first_epoch: 0, latest: None, highest: 0 }
     }
 
-    /// Full 64-bit number of a datagram, from the lower half in its header (\[keylog-3\]).
+    /// Reconstructs the 64-bit number of a datagram from the lower half in its header (\[keylog-3\]).
     fn number(&self, low: u32) -> u64 {
         let forward = low.wrapping_sub(self.highest as u32);
         if forward <= u32::MAX / 2 {
             return self.highest.saturating_add(forward.into());
         }
         let back = u64::from(self.highest as u32) + (1 << 32) - u64::from(low);
-        // Before the first success, a number may be anywhere in the first 2³².
+        // Before the first success, the number may be anywhere below 2³².
         self.highest.checked_sub(back % (1 << 32)).unwrap_or_else(|| low.into())
     }
 
-    /// Verifies the tag at the end of `buffer` and decrypts the bytes before it, in place. Returns the length of the plaintext, which is at
-    /// the start of `buffer`. `low` is the lower half of the datagram's number, from its header.
+    /// Verifies the tag at the end of `buffer`, and decrypts the bytes before it in place. Returns the length of the
+    /// plaintext at the start of `buffer`. `low` is the lower half of the datagram's number, from its header.
     ///
     /// # Errors
-    /// Fails with an [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and unchanged after other errors.
+    /// Fails with an [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and unchanged after
+    /// other errors.
     pub fn open(&mut self, low: u32, header: &[u8], buffer: &mut [u8]) -> Result<usize, OpenError> {
         let length = buffer.len().checked_sub(TAG_BYTES).ok_or(OpenError::TooShort(buffer.len()))?;
         let number = self.number(low);
@@ -82,7 +85,8 @@ impl RecordedKeys {
         self.latest.as_ref().map(|(_, key)| key)
     }
 
-    /// Secret of an epoch, derived if it is in the future; `None` if it is too far in the past.
+    /// Returns the secret of an epoch, which is derived if it is a future one; `None` if the epoch is too far in the
+    /// past.
     fn secret(&mut self, epoch: u64) -> Option<&Secret> {
         let context = [self.direction as u8, self.cipher.id()];
         let index = epoch.checked_sub(self.first_epoch)?;

@@ -1,4 +1,4 @@
-//! Sealing of datagrams: the sender's side of one direction.
+//! Sealing (encryption) of datagrams: the sender's side of one direction.
 
 use std::fmt;
 
@@ -8,10 +8,11 @@ use thiserror::Error;
 use super::{Chain, Cipher, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Reason why a datagram could not be sealed: always an error of the caller. The datagram must not be sent.
+/// Reason why a datagram could not be sealed. All but a failure of the cipher are errors of the caller. The datagram
+/// must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
-    /// The number, or a higher one, was used before.
+    /// This number or a higher one was used before.
     #[error("datagram number {number} was used before; the next one must be at least {least}")]
     NumberUsed {
         /// Number passed by the caller.
@@ -19,7 +20,7 @@ pub enum SealError {
         /// Lowest permitted number.
         least: u64,
     },
-    /// The number skips a whole key epoch, so the peer could not follow.
+    /// The number skips a whole epoch, so the peer could not derive its key.
     #[error("datagram number {0} skips a key epoch")]
     EpochSkipped(u64),
     /// Header, plaintext and tag exceed [`SEALED_BYTES_MAX`].
@@ -28,7 +29,7 @@ pub enum SealError {
     /// The cipher's library failed.
     #[error("the cipher failed; the datagram must not be sent")]
     Cipher,
-    /// All 2⁶⁴ numbers are used.
+    /// All 2⁶⁴ numbers were used.
     #[error("all datagram numbers are used; the connection must end")]
     Exhausted,
 }
@@ -38,7 +39,7 @@ pub struct SealKeys {
     chain: Chain,
     epoch: u64,
     key: EpochKey,
-    /// Lowest permitted number; `None` after the last one.
+    /// Lowest permitted number; `None` after the last number.
     least: Option<u64>,
 }
 
@@ -57,20 +58,20 @@ impl SealKeys {
         Self { chain, epoch: 0, key, least: Some(0) }
     }
 
-    /// Cipher in use.
+    /// Returns the cipher of the keys.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         self.chain.cipher
     }
 
-    /// Encrypts `buffer` in place and writes the tag that authenticates it and `header`. Allocates memory only at the first datagram of an
-    /// epoch, whose key replaces and wipes the previous one.
+    /// Encrypts `buffer` in place, and writes the tag that authenticates `buffer` and `header`. Allocates memory only
+    /// at the first datagram of an epoch, whose key replaces and wipes the previous one.
     ///
-    /// `number` must be higher than in every earlier call. Gaps are permitted, but not over a whole epoch.
+    /// `number` must be above the numbers of all earlier calls. Gaps are permitted unless they skip a whole epoch.
     ///
     /// # Errors
-    /// Fails with a [`SealError`], always an error of the caller; the datagram must not be sent. The number counts as used after
-    /// [`SealError::Cipher`], and not after other errors.
+    /// Fails with a [`SealError`], and the datagram must not be sent. The number counts as used after
+    /// [`SealError::Cipher`], but not after other errors.
     pub fn seal(
         &mut self,
         number: u64,
@@ -105,7 +106,7 @@ impl SealKeys {
         self.epoch = epoch;
     }
 
-    /// Output of this key for a fixed block, sealed separately from the datagrams, by which tests distinguish keys.
+    /// Returns the output of this key for a fixed block, by which tests distinguish keys.
     #[cfg(test)]
     pub(super) fn key_bytes(&self) -> Vec<u8> {
         let mut block = vec![0; 32];

@@ -13,7 +13,7 @@ fn pair(cipher: Cipher) -> (SealKeys, OpenKeys) {
     (SealKeys::new(cipher, direction, &traffic), OpenKeys::new(cipher, direction, &traffic))
 }
 
-/// A sealed datagram without its header.
+/// Returns a sealed datagram without its header.
 fn sealed(keys: &mut SealKeys, number: u64, plaintext: &[u8]) -> Vec<u8> {
     let mut buffer = plaintext.to_vec();
     let mut tag = [0; TAG_BYTES];
@@ -116,7 +116,7 @@ fn a_number_going_back_is_refused_by_the_sealing_side() {
     seal.seal(EPOCH + 1, &HEADER, &mut buffer, &mut tag).unwrap();
 }
 
-/// The highest possible number. The test sets the epoch directly, since no sender gets that far.
+/// Tests the last number of all. The epoch is set directly, since no real sender gets there.
 #[test]
 fn numbers_end_without_overflow() {
     let (mut seal, mut opens) = pair(Cipher::ChaCha20Poly1305);
@@ -189,7 +189,7 @@ fn ids_are_read_as_they_were_written() {
 }
 
 proptest! {
-    /// Model: a set of the key (identified by its output for a fixed block) and nonce of every sealed datagram.
+    /// Model: the set of pairs of key (identified by its output for a fixed block) and nonce of all sealed datagrams.
     #[test]
     fn no_pair_of_key_and_nonce_repeats(steps in prop::collection::vec(prop_oneof![0..4_u64, EPOCH / 3..EPOCH], 1..60)) {
         let (mut seal, _) = pair(Cipher::Aes256Gcm);
@@ -216,7 +216,7 @@ proptest! {
         }
     }
 
-    /// Any order of arrival around a change of keys, with forgeries between.
+    /// Any order of arrival around a change of keys, with forgeries in between.
     #[test]
     fn reordering_and_forgery_around_rekeys(order in Just((0..40_usize).collect::<Vec<_>>()).prop_shuffle(), forge in prop::collection::vec(any::<bool>(), 40)) {
         let (mut seal, mut opens) = pair(Cipher::Aes128Gcm);

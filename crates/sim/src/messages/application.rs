@@ -1,16 +1,16 @@
-//! Application that sends or receives messages by DFCP.
+//! Application that sends or receives messages over DFCP.
 
 use dfcp_proto::{Connection, Deadline, State};
 use dfcp_time::Time;
 
 use super::{Messages, Received, Schedule, Sent, Tally};
 
-/// Message application at a DFCP end.
+/// Message application of a DFCP end.
 #[derive(Debug)]
 pub(crate) enum MessageApplication {
-    /// Sender with a schedule.
+    /// Sender, which follows a schedule.
     Sends(Schedule),
-    /// Receiver that counts messages of `bytes`.
+    /// Receiver, which counts messages of `bytes` bytes each.
     Receives { tally: Tally, bytes: u32 },
 }
 
@@ -20,7 +20,7 @@ impl MessageApplication {
         [Self::Sends(Schedule::new(messages)), receives]
     }
 
-    /// Submits due messages, or reads received ones. `shown` is the time on the end's clock.
+    /// Submits the messages that are due, or reads those that have arrived. `shown` is the time on this end's clock.
     pub(crate) fn work(&mut self, now: Time, shown: Time, connection: &mut Connection, buffer: &mut [u8]) {
         let is_open = connection.state() == State::Established;
         let Some(mut messages) = connection.messages() else { return };
@@ -37,7 +37,7 @@ impl MessageApplication {
                     if let Some(place) = message.first_chunk_mut() {
                         *place = handed_over_at.as_ns().to_le_bytes();
                     }
-                    // A message refused for lack of room counts as submitted and lost.
+                    // A message that is refused for lack of room counts as submitted and lost.
                     let _ = messages.send(shown, message, Deadline::within(deadline).with_target(target));
                 }
             }
@@ -51,7 +51,7 @@ impl MessageApplication {
         }
     }
 
-    /// Time of the next message.
+    /// Returns the time of the next submission.
     pub(crate) fn next_at(&self) -> Option<Time> {
         match self {
             Self::Sends(schedule) => schedule.next_at(),
@@ -66,7 +66,7 @@ impl MessageApplication {
         }
     }
 
-    /// Counts of a receiver; `late` messages were completed too late and not delivered.
+    /// Returns the receiver's counts. `late` is the number of messages that were completed too late and not delivered.
     pub(crate) fn received(&self, now: Time, late: u64) -> Option<Received> {
         match self {
             Self::Sends(_) => None,

@@ -1,5 +1,5 @@
-//! ARQ alone, as in SRT: a missing message is requested as soon as a later one arrives, and again after an RTT and a margin, until its
-//! deadline. Nothing is sent without a request.
+//! Model of pure ARQ, as in SRT. A missing message is requested as soon as a later message arrives. The request is
+//! repeated after an RTT and a margin, until the message's deadline. Nothing is retransmitted without a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use dfcp_time::Time;
 
 use super::{LATE, Messages};
 
-/// SRT's initial RTT (draft-sharabayko-srt-01, §4.10).
+/// Initial RTT of SRT (draft-sharabayko-srt-01, §4.10).
 const RTT_INITIAL: Duration = Duration::from_millis(100);
-/// Margin beyond the RTT before a repeated request: the period of SRT's timers.
+/// Margin added to the RTT before a request is repeated: the period of SRT's timers.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Missing message.
+/// Message that is missing at the receiver.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     asked_at: Time,
-    /// Number of requests.
+    /// Number of requests sent for the message.
     times: u32,
-    /// Time of the next request, if that is before the deadline.
+    /// Time of the next request; `None` if that would be after the deadline.
     again_at: Option<Time>,
 }
 
-/// Receiver of the model.
+/// Receiver of the ARQ model.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     messages: Messages,
     began: Time,
-    /// One past the highest number received.
+    /// One past the highest message number received.
     next: u64,
-    /// Missing messages, until a while after their deadline.
+    /// Missing messages. They are kept until a while after their deadline.
     missing: BTreeMap<u64, Missing>,
-    /// Times of the next requests, by message.
+    /// Times of the next requests, with the message number.
     timers: BTreeSet<(Time, u64)>,
-    /// Time from a single request to the last retransmission.
+    /// RTT: the time between request and arrival of the last message that was requested only once.
     rtt: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Receiver {
         }
     }
 
-    /// Processes a message; returns true if it is new, and requests missing ones before it.
+    /// Processes a message. Returns true if it is new, and requests the missing messages before it.
     pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time, ask: impl FnMut(u64)) -> bool {
         self.began = began;
         self.forget(now);
@@ -70,7 +70,7 @@ impl Receiver {
         true
     }
 
-    /// Repeats overdue requests.
+    /// Repeats the requests that are due.
     pub(super) fn handle_timeout(&mut self, now: Time, ask: impl FnMut(u64)) {
         let mut due = Vec::new();
         while let Some(&(at, number)) = self.timers.first().filter(|(at, _)| *at <= now) {
@@ -96,7 +96,7 @@ impl Receiver {
         }
     }
 
-    /// Drops lost messages, which have no timer: timers end at the deadline.
+    /// Drops lost messages. They have no timer any more, because requests end at the deadline.
     fn forget(&mut self, now: Time) {
         while let Some(oldest) = self.missing.first_entry() {
             if now <= self.messages.handed_over_at(self.began, *oldest.key()) + self.messages.deadline + LATE {

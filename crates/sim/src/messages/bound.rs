@@ -1,8 +1,10 @@
-//! Lower bound on datagrams per message for a given loss share, over policies with groups of consecutive messages.
+//! Lower bound on the datagrams per message that keep the share of lost messages below a limit, over all policies that
+//! work on groups of consecutive messages.
 //!
-//! The bound is an optimum, independent of what the protocol does: codes are MDS, a report leaves at each arrival and is never lost, a
-//! symbol's fate is known exactly one RTT after departure, and the path is known. Policies are time-shared, so the lower convex hull of
-//! their costs and losses counts.
+//! The bound is an optimum that does not depend on any protocol. It assumes that codes are MDS, that a report leaves at
+//! each arrival and is never lost, that the fate of a symbol is known exactly one RTT after its departure, and that the
+//! properties of the path are known. Policies can be time-shared, so the bound lies on the lower convex hull of their
+//! costs and losses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,52 +14,52 @@ use std::time::Duration;
 pub enum Losses {
     /// Independent losses with this probability.
     Independent(f64),
-    /// Bursts of total loss: share of the time, and exponential length with this mean.
+    /// Bursts in which everything is lost. Their length is exponentially distributed.
     Bursts {
-        /// Share of the time, and of datagrams.
+        /// Share of the time, and so of the datagrams, that lies in bursts.
         share: f64,
-        /// The mean length of a burst.
+        /// Mean length of a burst.
         mean: Duration,
     },
 }
 
-/// Problem to be solved.
+/// Path and message flow for which the bound is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     /// Loss model of the path.
     pub losses: Losses,
-    /// Interval of messages, seconds.
+    /// Interval between messages, s.
     pub spacing_s: f64,
-    /// Deadline beyond the one-way delay, seconds.
+    /// Time between a message's earliest arrival and its deadline, s.
     pub beyond_s: f64,
-    /// RTT, seconds.
+    /// RTT of the path, s.
     pub rtt_s: f64,
-    /// Transmission time of a datagram on the path, seconds.
+    /// Transmission time of a datagram on the path, s.
     pub datagram_s: f64,
-    /// Permitted share of lost messages.
+    /// Permitted share of lost messages, 0 to 1.
     pub lost_max: f64,
 }
 
 /// Computed bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Least {
-    /// Datagrams per message.
+    /// Minimum number of datagrams per message.
     Datagrams(f64),
-    /// The target is infeasible: at least this share is lost by any policy.
+    /// The permitted loss cannot be reached: every policy loses at least this share of the messages.
     Lost(f64),
 }
 
-/// Maximum number of messages per group; fewer with reports, where every state is computed.
+/// Maximum number of messages per group.
 const GROUP_MAX: usize = 160;
 const GROUP_WITH_REPORTS_MAX: usize = 26;
-/// Maximum price of a lost message, in datagrams: higher ones have no practical meaning.
+/// Maximum price of a lost message, in datagrams. Higher prices have no practical meaning.
 const PRICE_MAX: f64 = 3e4;
 
 impl Bound {
     /// Computes the bound.
     #[must_use]
     pub fn least(&self) -> Least {
-        // A point on the hull per price; then the line between two neighbours.
+        // Each price gives a point on the hull. The bound is on the line between two of the points.
         let without_reports = self.without_reports();
         let mut points: Vec<(f64, f64)> = Vec::new();
         let mut price = 0.5;
@@ -84,12 +86,13 @@ impl Bound {
         Least::Datagrams(least)
     }
 
-    /// Largest group whose first message is still on time.
+    /// Returns the size of the largest group whose first message is not late when the last one is submitted.
     fn group_max(&self) -> usize {
         ((self.beyond_s / self.spacing_s + 1e-9) as usize + 1).min(GROUP_MAX)
     }
 
-    /// Loss share and datagrams of the cheapest policy, with `price` per lost message.
+    /// Returns the loss share and the datagrams per message of the cheapest policy, if a lost message costs as much as
+    /// `price` datagrams.
     fn best(&self, price: f64, without_reports: &[(f64, f64)]) -> (f64, f64) {
         let mut best = (1.0, 0.0);
         let mut consider = |lost: f64, datagrams: f64| {
@@ -102,7 +105,7 @@ impl Bound {
             let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
             let rounds = (left_s / self.rtt_s + 1e-9) as usize;
             if rounds > 0 && group <= GROUP_WITH_REPORTS_MAX {
-                // In a burst, repair symbols would share the fate of the source symbols.
+                // In a burst, repair symbols would be lost together with the source symbols.
                 let repairs_max = if matches!(self.losses, Losses::Bursts { .. }) { 0 } else { 3 };
                 for repairs in 0..=repairs_max {
                     let (lost, datagrams) = self.with_reports(group, repairs, rounds, price);
@@ -119,7 +122,8 @@ impl Bound {
         }
     }
 
-    /// Loss probabilities of a datagram, if one `gap_s` earlier was lost, or arrived.
+    /// Returns two loss probabilities of a datagram: if the datagram `gap_s` earlier was lost, and if that datagram
+    /// arrived.
     fn after(&self, gap_s: f64) -> (f64, f64) {
         let share = self.share();
         let alike = match self.losses {
@@ -129,12 +133,13 @@ impl Bound {
         (share + (1.0 - share) * alike, share * (1.0 - alike))
     }
 
-    /// Loss and cost of groups with repair symbols after them, spread over the remaining time, or all at its end.
+    /// Returns loss share and cost of groups with repair symbols after them, for each size. The repair symbols are
+    /// spread over the remaining time or all sent at its end, whichever is better.
     fn without_reports(&self) -> Vec<(f64, f64)> {
         let is_bursty = matches!(self.losses, Losses::Bursts { .. });
         let most = self.group_max();
         let mut points = Vec::new();
-        // Intermediate sizes make no visible difference.
+        // Skip most of the large sizes, which make no visible difference.
         for group in (1..=most).filter(|&group| group <= 12 || group % 8 == 0 || group == most) {
             let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
             for repairs in 0..=(group * 4 + 20) {
@@ -153,7 +158,7 @@ impl Bound {
         points
     }
 
-    /// Mean number of lost messages in a group.
+    /// Returns the mean number of lost messages in a group.
     fn lost(&self, group: usize, repairs: usize, wait_s: f64, gap_s: f64) -> f64 {
         if let Losses::Independent(share) = self.losses {
             let arrive = (0..=repairs).map(|arrived| binomial(repairs, arrived, 1.0 - share)).collect::<Vec<_>>();
@@ -162,7 +167,8 @@ impl Bound {
                 .map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing))
                 .sum();
         }
-        // State: lost source symbols and received repair symbols; whether the last one was lost.
+        // A cell stands for a number of lost source symbols and a number of received repair symbols. It holds two
+        // probabilities: that the last symbol was lost, and that it was received.
         let width = repairs + 1;
         let mut cells = vec![(0.0, 0.0); (group + 1) * width];
         cells[0].1 = 1.0 - self.share();
@@ -187,7 +193,7 @@ impl Bound {
         counted.filter(|&(lost, arrived, _)| lost > arrived).map(|(lost, _, p)| lost as f64 * p).sum()
     }
 
-    /// Loss and cost of groups with initial repair symbols, and further ones after reports.
+    /// Returns loss share and cost of groups with `repairs` initial repair symbols, and more of them after reports.
     fn with_reports(&self, group: usize, repairs: usize, rounds: usize, price: f64) -> (f64, f64) {
         let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s - rounds as f64 * self.rtt_s;
         let mut rounds_of =
@@ -205,7 +211,7 @@ impl Bound {
         (lost / group as f64, datagrams / group as f64)
     }
 
-    /// Probability that `missing` of a group's messages are missing initially.
+    /// Returns the probability that exactly `missing` source symbols of a group are lost.
     fn missing(&self, group: usize, missing: usize) -> f64 {
         if let Losses::Independent(share) = self.losses {
             return binomial(group, missing, share);
@@ -229,19 +235,20 @@ impl Bound {
     }
 }
 
-/// Optimal policy after reports.
+/// Computation of the optimal policy after reports.
 struct Rounds<'a> {
     bound: &'a Bound,
     /// Time over which the symbols of the last round can be spread, s.
     last_s: f64,
     price: f64,
     memory: BTreeMap<(usize, usize, usize), (f64, f64)>,
-    /// Distribution of arrivals, by number of symbols and whether the round is the last.
+    /// Distribution of the number of arrivals, by number of symbols sent and by whether the round is the last.
     arrivals: BTreeMap<(usize, bool), Vec<f64>>,
 }
 
 impl Rounds<'_> {
-    /// Expected lost messages and datagrams, if `deficit` symbols are missing, on which `stake` messages depend.
+    /// Returns the expected numbers of lost messages and of datagrams, if `deficit` symbols are missing, `stake`
+    /// messages depend on them, and `rounds` round trips remain.
     fn best(&mut self, deficit: usize, stake: usize, rounds: usize) -> (f64, f64) {
         if deficit == 0 {
             return (0.0, 0.0);
@@ -275,7 +282,8 @@ impl Rounds<'_> {
         best
     }
 
-    /// Distribution of arrivals an RTT after a loss: spread over the remaining time in the last round, otherwise back to back.
+    /// Returns the distribution of the number of arrivals, for symbols sent an RTT after a loss. In the last round the
+    /// symbols are spread over the remaining time; in other rounds they are sent back to back.
     fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
         let (bound, last_s) = (self.bound, self.last_s);
         self.arrivals.entry((symbols, is_last)).or_insert_with(|| {
@@ -285,7 +293,8 @@ impl Rounds<'_> {
             }
             let gap_s = if is_last { last_s / (symbols.max(2) - 1) as f64 } else { bound.datagram_s };
             let (if_lost, if_arrived) = bound.after(gap_s);
-            // State: number of arrivals; whether the last one was lost.
+            // A cell stands for a number of arrivals. It holds two probabilities: that the last symbol was lost, and
+            // that it was received.
             let mut cells = vec![(0.0, 0.0); symbols + 1];
             (cells[0].0, cells[1.min(symbols)].1) = (first_lost, 1.0 - first_lost);
             for _ in 1..symbols {
@@ -304,7 +313,7 @@ impl Rounds<'_> {
     }
 }
 
-/// Probability of `hits` among `trials`.
+/// Returns the probability of exactly `hits` successes in `trials` trials.
 fn binomial(trials: usize, hits: usize, p: f64) -> f64 {
     let ways = (0..hits).fold(1.0, |ways, i| ways * (trials - i) as f64 / (i + 1) as f64);
     ways * p.powi(hits as i32) * (1.0 - p).powi((trials - hits) as i32)

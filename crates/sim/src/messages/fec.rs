@@ -1,4 +1,5 @@
-//! Fixed FEC: 10 repair datagrams of an ideal code after every 20 messages. Any 20 of the 30 recover all; there is no feedback.
+//! Model of fixed FEC: after every 20 messages, 10 repair datagrams of an ideal code are sent. Any 20 of the 30
+//! datagrams recover all messages. There is no feedback.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,19 @@ pub(super) const SOURCE: u64 = 20;
 /// Repair datagrams per group.
 pub(super) const REPAIR: u64 = 10;
 
-/// Group at the receiver.
+/// State of a group at the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// Bit set of received or recovered messages.
+    /// Bit set of the messages that were received or recovered.
     whole: u32,
     repairs: u32,
 }
 
-/// Receiver of the model.
+/// Receiver of the FEC model.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     messages: Messages,
-    /// Groups of messages, until a while after their deadline.
+    /// Groups by number. They are kept until a while after their last deadline.
     groups: BTreeMap<u64, Group>,
 }
 
@@ -32,7 +33,7 @@ impl Receiver {
         Self { messages, groups: BTreeMap::new() }
     }
 
-    /// Processes a message; returns the numbers of the messages that it completes.
+    /// Processes a message. Returns the numbers of the messages that are now available: this one and recovered ones.
     pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time) -> Vec<u64> {
         self.forget(now, began);
         let (place, group) = (number / SOURCE, self.groups.entry(number / SOURCE).or_default());
@@ -46,7 +47,7 @@ impl Receiver {
         complete
     }
 
-    /// Processes a repair datagram; returns the numbers of the messages that it completes.
+    /// Processes a repair datagram. Returns the numbers of the messages that it recovers.
     pub(super) fn on_repair(&mut self, now: Time, place: u64, began: Time) -> Vec<u64> {
         self.forget(now, began);
         let group = self.groups.entry(place).or_default();
@@ -54,7 +55,7 @@ impl Receiver {
         group.rebuild(place)
     }
 
-    /// Drops groups past their last deadline.
+    /// Drops groups whose last deadline passed a while ago.
     fn forget(&mut self, now: Time, began: Time) {
         while let Some(oldest) = self.groups.first_entry() {
             let last = oldest.key() * SOURCE + SOURCE - 1;
@@ -67,7 +68,7 @@ impl Receiver {
 }
 
 impl Group {
-    /// Numbers of recovered messages, if enough symbols have arrived.
+    /// Returns the numbers of the recovered messages; empty until enough symbols have arrived.
     fn rebuild(&mut self, place: u64) -> Vec<u64> {
         if u64::from(self.whole.count_ones() + self.repairs) < SOURCE {
             return Vec::new();

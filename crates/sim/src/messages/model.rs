@@ -1,4 +1,4 @@
-//! Both ends of a model: one datagram per message, over UDP with a header like SRT's. There is no handshake.
+//! Both ends of a model. Each message is one datagram over UDP, with a header as long as SRT's. There is no handshake.
 
 use std::collections::VecDeque;
 
@@ -12,27 +12,28 @@ use super::{
 /// Loss recovery of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// FEC only: 10 repair datagrams after every 20 messages; any 20 of the 30 recover all.
+    /// Fixed FEC without requests: 10 repair datagrams follow every 20 messages, and any 20 of the 30 recover all
+    /// messages.
     Fec,
-    /// ARQ: lost messages are requested until their deadline.
+    /// ARQ: lost messages are requested again until their deadline.
     Arq,
 }
 
-/// Model with its messages.
+/// Configuration of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// Messages sent.
+    /// Messages to be sent.
     pub messages: Messages,
-    /// Response to losses.
+    /// Loss recovery.
     pub recovery: Recovery,
 }
 
-/// End of a model.
+/// Sender or receiver of a model.
 #[derive(Debug)]
 pub struct ModelEnd {
     side: Side,
     bytes: u32,
-    /// Segments to send.
+    /// Segments waiting to be sent.
     queue: VecDeque<ModelSegment>,
 }
 
@@ -113,7 +114,7 @@ impl ModelEnd {
         }
     }
 
-    /// Next segment, and the size of its IP packet.
+    /// Returns the next segment, and the size of its IP packet in bytes.
     pub(crate) fn poll_transmit(&mut self) -> Option<(u32, ModelSegment)> {
         let segment = self.queue.pop_front()?;
         if let Side::Sender { datagrams, .. } = &mut self.side {
@@ -121,7 +122,7 @@ impl ModelEnd {
         }
         let payload_bytes = match segment {
             ModelSegment::Data { .. } | ModelSegment::Repair { .. } => self.bytes,
-            // The number of the missing message.
+            // The request contains the number of the missing message.
             ModelSegment::Nak { .. } => 4,
         };
         Some((MODEL_HEADER_BYTES + payload_bytes, segment))

@@ -1,10 +1,10 @@
-//! Submission times of an application's messages.
+//! Submission times of an application's periodic messages.
 
 use dfcp_time::Time;
 
 use super::Messages;
 
-/// Sender's counts of its messages.
+/// Counts of messages at the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) handed_over: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Sent {
     pub(crate) datagrams: u64,
 }
 
-/// Schedule of periodic messages.
+/// Schedule of an application's messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     messages: Messages,
@@ -25,7 +25,7 @@ impl Schedule {
         Self { messages, began: None, handed_over: 0 }
     }
 
-    /// Starts the schedule at `now`, unless it has started; returns the first message's time.
+    /// Starts the schedule at `now`, unless it has started already. Returns the submission time of message 0.
     pub(crate) fn begin(&mut self, now: Time) -> Time {
         *self.began.get_or_insert(now)
     }
@@ -34,19 +34,19 @@ impl Schedule {
         &self.messages
     }
 
-    /// Time of the next message; `None` before it begins.
+    /// Returns the time of the next submission; `None` before the start.
     pub(crate) fn next_at(&self) -> Option<Time> {
         Some(self.messages.handed_over_at(self.began?, self.handed_over))
     }
 
-    /// Number of the next message, if it is due by `now`.
+    /// Returns the number of the next message if it is due at `now`, and counts it as submitted.
     pub(crate) fn take(&mut self, now: Time) -> Option<u64> {
         self.next_at().filter(|&at| at <= now)?;
         self.handed_over += 1;
         Some(self.handed_over - 1)
     }
 
-    /// True if message `number` was submitted and its deadline has not passed.
+    /// Returns true if message `number` was submitted and its deadline has not passed.
     pub(crate) fn is_open(&self, number: u64, now: Time) -> bool {
         let handed_over = self.began.filter(|_| number < self.handed_over);
         handed_over.is_some_and(|began| now <= self.messages.handed_over_at(began, number) + self.messages.deadline)

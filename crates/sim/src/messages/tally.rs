@@ -1,24 +1,25 @@
-//! Counts of messages on time and late.
+//! Counts of messages that arrived on time and of late ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Receiver's counts of the sender's messages.
+/// Counts of messages at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) in_time: u64,
     pub(crate) late: u64,
 }
 
-/// Counter of completed messages, by the simulation's global clock.
+/// Counter of completed messages. It uses the simulation's time, not the receiver's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     within: Duration,
     in_time: u64,
     late: u64,
-    /// Deadlines of messages on time that have not passed and so do not count yet, ascending. Bounded by the open messages.
+    /// Deadlines, ascending, of messages that arrived on time and whose deadline has not passed. They do not count in
+    /// reports yet. Their number is limited like that of open messages.
     open: VecDeque<Time>,
 }
 
@@ -42,13 +43,13 @@ impl Tally {
         self.open.insert(place, over_at);
     }
 
-    /// Counts of a receiver, with `not_delivered` late messages from another counter.
+    /// Returns the counts at `now`. `not_delivered` is the number of late messages that were counted elsewhere.
     pub(crate) fn received(&self, now: Time, not_delivered: u64) -> Received {
         let open = self.open.len() - self.open.partition_point(|&at| at < now);
         Received { in_time: self.in_time - open as u64, late: self.late + not_delivered }
     }
 
-    /// Messages delivered on time, including those whose deadline has not passed.
+    /// Returns the number of messages delivered on time, including those whose deadline has not passed.
     pub(crate) fn delivered(&self) -> u64 {
         self.in_time
     }

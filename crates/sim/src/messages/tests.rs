@@ -22,7 +22,7 @@ fn dfcp() -> DfcpConfig {
     DfcpConfig::both(config.with_codec(&Counting).with_send_buffer_bytes(16 << 20))
 }
 
-/// Flow over an unlimited path, with loss only in the direction of data.
+/// Creates a flow over a path of unlimited rate, with loss only in the direction of data.
 fn path(transport: Transport, loss: Loss) -> (Simulation<Nobody>, FlowId) {
     let mut simulation = Simulation::new(7, Nobody);
     let link = LinkConfig::default().with_delay(ONE_WAY);
@@ -40,21 +40,21 @@ fn report(transport: Transport, loss: Loss, until: Time) -> MessageReport {
     simulation.flow(flow).messages.unwrap()
 }
 
-/// Loss of these datagrams among the first thousand.
+/// Returns a loss model that loses these datagrams among the first thousand.
 fn lost(datagrams: impl IntoIterator<Item = usize>) -> Loss {
     let mut pattern = [false; 1_000];
     datagrams.into_iter().for_each(|datagram| pattern[datagram] = true);
     Loss::Trace(Arc::new(pattern))
 }
 
-/// Time at which 40 messages have been submitted, and no 41st.
+/// Time at which 40 messages have been submitted, but not the 41st.
 const FORTY: Time = Time::from_ms(158);
 
 #[test]
 fn without_loss_all_come_in_time_for_one_datagram_each_and_a_half_more_with_fec() {
     for (recovery, datagrams) in [(Recovery::Arq, 40), (Recovery::Fec, 60)] {
         let found = report(model(recovery, ONE_WAY), Loss::None, FORTY);
-        // 33 × 4 ms and 25 ms are less than 158 ms, and 34 × 4 ms are not.
+        // 34 messages are due: numbers 0 to 33, as 33 × 4 ms + 25 ms is less than 158 ms and 34 × 4 ms + 25 ms is not.
         assert_eq!(found, MessageReport { handed_over: 40, due: 34, in_time: 34, late: 0, datagrams }, "{recovery:?}");
         let short = report(model(recovery, ONE_WAY - Duration::from_nanos(1)), Loss::None, FORTY);
         assert_eq!((short.in_time, short.late), (0, 34), "{recovery:?}");
@@ -69,7 +69,7 @@ fn arq_repeats_a_lost_datagram_one_round_trip_after_the_next_one_came() {
         assert_eq!(found.datagrams, 41);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // A message is not requested after its deadline: it would be 54 ms old by then.
+    // The message is not requested: its retransmission would arrive when the message is 54 ms old, after the deadline.
     let found = report(model(Recovery::Arq, Duration::from_millis(53)), lost([3]), FORTY);
     assert_eq!((found.datagrams, found.due - found.in_time, found.late), (40, 1, 0));
 }
@@ -83,7 +83,7 @@ fn arq_asks_again_after_a_round_trip_and_a_bit_until_the_deadline_is_over() {
     assert!(receiver.on_data(at(25), 0, began, |number| asked.push(number)));
     assert!(receiver.on_data(at(37), 3, began, |number| asked.push(number)));
     assert_eq!(asked, [1, 2]);
-    // The initial RTT is 100 ms.
+    // The initial RTT of 100 ms and the margin of 10 ms apply.
     assert_eq!(receiver.next_timeout(), Some(at(37 + 110)));
     assert!(receiver.on_data(at(87), 1, began, |_| panic!("nothing is missing beside what was asked for")));
     assert!(!receiver.on_data(at(88), 1, began, |_| panic!("nothing is missing")), "it came twice");
@@ -106,20 +106,20 @@ fn what_is_over_is_not_asked_for() {
     receiver.on_data(now, 1_000_000, Time::ZERO, |number| {
         asked.insert(number);
     });
-    // These were submitted up to 40 ms before.
+    // Only the messages submitted within the deadline of 40 ms are requested.
     assert_eq!(asked, (999_997..1_000_000).collect());
 }
 
 #[test]
 fn any_twenty_of_a_group_rebuild_it_when_its_repairs_come() {
-    // The first message of a group waits for 19 others.
+    // Recovery of the first message needs the 19 messages after it.
     let known = Duration::from_millis(19 * 4 + 25);
     for (deadline, in_time) in [(known, true), (known - Duration::from_nanos(1), false)] {
         let found = report(model(Recovery::Fec, deadline), lost([0].into_iter().chain(2..11)), FORTY);
         assert_eq!(found.datagrams, 60);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // Eleven losses are one too many: these messages are lost, and no others.
+    // Eleven losses are more than ten repair datagrams can recover: the lost messages stay lost, and no others.
     let found =
         report(model(Recovery::Fec, Duration::from_millis(101)), lost((0..8).chain([20, 22, 29])), Time::from_ms(400));
     assert_eq!((found.due - found.in_time, found.late), (8, 0));
@@ -147,7 +147,7 @@ fn messages_of_dfcp_are_counted_alike() {
     let found = lossy();
     assert!(found.in_time as f64 > 0.99 * found.due as f64, "{found:?}");
     assert_eq!(found, lossy(), "a seed decides all");
-    // The deadline is too short: by the true clock, all messages are late.
+    // The deadline is shorter than the one-way delay, so all messages are late.
     let hasty = dfcp().with_messages(messages(Duration::from_millis(20)));
     let found = report(Transport::Dfcp(Box::new(hasty)), Loss::None, Time::from_ms(2_000));
     assert_eq!(found.in_time, 0, "{found:?}");
@@ -162,7 +162,7 @@ fn a_stream_beside_messages_gets_the_rest() {
         let found = simulation.flow(flow);
         let messages = found.messages.unwrap();
         assert!(messages.in_time == messages.due && messages.due > 400, "{messages:?}");
-        // Messages in flight may have arrived.
+        // Messages that are not due yet may or may not have arrived.
         let of_messages = (messages.in_time * 1_316)..=(messages.handed_over * 1_316);
         let of_stream = found.delivered_bytes - of_messages.start();
         assert_eq!(of_messages.contains(&found.delivered_bytes), least_bytes == 0, "{found:?}");

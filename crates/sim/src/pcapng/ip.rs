@@ -1,4 +1,4 @@
-//! Packets in wire format.
+//! Packets in wire format, for captures.
 
 use crate::end::End;
 use crate::packet::{Body, Packet};
@@ -6,14 +6,14 @@ use crate::tcp::{self, Segment};
 
 const IP_HEADER_BYTES: usize = 20;
 const TCP_HEADER_BYTES: usize = 20;
-/// Limit of the options in a TCP header.
+/// Maximum length of the options in a TCP header, bytes.
 const TCP_OPTIONS_BYTES_MAX: usize = 40;
-/// Options of a SYN with timestamps: MSS, SACK permitted, timestamps, window scale, and one byte of padding.
+/// Length of a SYN's options with timestamps: MSS, SACK permitted, timestamps, window scale, and one byte of padding.
 const SYN_OPTIONS_BYTES: usize = 20;
 const TIMESTAMPS_BYTES: usize = 12;
 const IP_PROTOCOL_TCP: u8 = 6;
 const IP_PROTOCOL_UDP: u8 = 17;
-/// Protocol number for experiments (RFC 3692), used by DFCP over IP.
+/// IP protocol number for experiments (RFC 3692), used by DFCP directly over IP.
 const IP_PROTOCOL_DFCP: u8 = 253;
 /// Maximum window scale (RFC 7323, §2.3).
 const WINDOW_SHIFT_MAX: u32 = 14;
@@ -28,13 +28,13 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const SACK: u8 = 5;
 const TIMESTAMPS: [u8; 2] = [8, 10];
 
-/// Facts about a flow that its packets omit.
+/// Properties of a flow that its packets do not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Carrier {
-    /// Unknown: datagrams are over UDP, and SYNs omit unknown options.
+    /// Not known: datagrams are written over UDP, and SYNs without the options that depend on the configuration.
     #[default]
     Unknown,
-    /// Datagrams are over IP.
+    /// Datagrams are sent directly over IP.
     RawIp,
     Tcp {
         segment_size: u16,
@@ -52,7 +52,7 @@ impl Carrier {
         }
     }
 
-    /// The segment size is not reduced by options (RFC 6691).
+    /// Returns the properties of a TCP flow. The announced segment size does not take options into account (RFC 6691).
     fn of_tcp(config: &tcp::Config) -> Self {
         let headers = (IP_HEADER_BYTES + TCP_HEADER_BYTES) as u32;
         let segment_size = (config.mss_bytes.saturating_add(config.header_bytes)).saturating_sub(headers);
@@ -60,13 +60,14 @@ impl Carrier {
     }
 }
 
-/// Address: senders are in 10.1, receivers in 10.2; the first flow's are 10.1.0.1 and 10.2.0.1.
+/// Returns the IP address of an end. Senders are in 10.1.0.0/16 and receivers in 10.2.0.0/16; the first flow has
+/// 10.1.0.1 and 10.2.0.1.
 fn address(flow: u32, is_receiver: bool) -> [u8; 4] {
     let [.., high, low] = flow.wrapping_add(1).to_be_bytes();
     [10, 1 + u8::from(is_receiver), high, low]
 }
 
-/// Unfolded sum of RFC 1071; headers consist of whole words.
+/// Returns the sum of RFC 1071 before folding. Headers always consist of whole 16-bit words.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum()
 }
@@ -76,11 +77,11 @@ fn checksum(sum: u32) -> [u8; 2] {
     (!((folded & 0xFFFF) + (folded >> 16)) as u16).to_be_bytes()
 }
 
-/// Appends `packet` to `out`, without the parts that are not modelled.
+/// Appends `packet` to `out`, without the parts of its content that are not modelled.
 pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     let start = out.len();
     out.resize(start + IP_HEADER_BYTES, 0);
-    // Each web connection has its own port, until all have been used.
+    // Each web connection has its own port; ports repeat after 25 000 connections.
     let connection = if let Body::Web { connection, .. } = packet.body { (connection % 25_000) as u16 } else { 0 };
     let (sender, receiver) = (40_000 + connection, 9_000_u16);
     let (source, destination) = if packet.is_back { (receiver, sender) } else { (sender, receiver) };
@@ -97,7 +98,7 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
         }
         Body::Datagram(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
         Body::Quic(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
-        // A model's content has no wire format.
+        // The content of a model's datagram has no wire format.
         Body::Model(_) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, &[])),
     };
     let (header, payload) = out[start..].split_at_mut(IP_HEADER_BYTES);
@@ -112,24 +113,24 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     let of_header = checksum(sum(header));
     header[10..12].copy_from_slice(&of_header);
     if protocol == IP_PROTOCOL_TCP {
-        // The data would be zeros, which do not change the sum.
+        // The omitted data counts as zeros, which do not change the sum.
         let pseudo = sum(&header[12..20]) + u32::from(protocol) + (length_bytes - IP_HEADER_BYTES) as u32;
         let of_segment = checksum(pseudo + sum(payload));
         payload[16..18].copy_from_slice(&of_segment);
     }
 }
 
-/// Writes UDP from the ports on; returns the length of the IP packet.
+/// Writes the UDP header, from the ports on, and `bytes`. Returns the length of the IP packet.
 fn write_udp(out: &mut Vec<u8>, ports: &[u8], size_bytes: u32, bytes: &[u8]) -> usize {
     out.extend_from_slice(ports);
     out.extend_from_slice(&((size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
-    // Checksum zero means none.
+    // A checksum of zero means that there is none.
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(bytes);
     size_bytes as usize
 }
 
-/// Writes TCP after the ports, with a zero checksum. Numbers wrap as on the wire.
+/// Writes the TCP header after the ports, with a checksum of zero. Sequence numbers wrap as on the wire.
 fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     let headers = (segment.wire_bytes - segment.len_bytes) as usize;
     let room = headers.saturating_sub(IP_HEADER_BYTES + TCP_HEADER_BYTES).min(TCP_OPTIONS_BYTES_MAX) / 4 * 4;
@@ -137,7 +138,7 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     let (window, shift) = window(segment);
     out.extend_from_slice(&(segment.seq as u32).to_be_bytes());
     out.extend_from_slice(&(if flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
-    // Length in 4-byte words, in the upper half.
+    // Length of the header in 32-bit words, in the upper four bits.
     out.push((((TCP_HEADER_BYTES + room) / 4) << 4) as u8);
     let [fin, syn, psh, ack] = [flags.fin, flags.syn, flags.psh, flags.ack].map(u8::from);
     out.push(fin | syn << 1 | psh << 3 | ack << 4 | u8::from(flags.ece) << 6 | u8::from(flags.cwr) << 7);
@@ -152,8 +153,8 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     out.resize(end, NO_OPERATION);
 }
 
-/// Window field and scale, which must be constant over an end's segments: Linux's for windows tuned by the receiver, the maximum for
-/// unlimited ones. A SYN's window is unscaled.
+/// Returns window field and window scale. An end must use the same scale in all its segments: Linux's for windows tuned
+/// by the receiver, the maximum for unlimited windows. The window of a SYN is not scaled.
 fn window(segment: &Segment) -> (u16, u8) {
     let max = u32::from(u16::MAX);
     let shift = if segment.window_bytes.div_ceil(1 << LINUX_WINDOW_SHIFT) <= max {
@@ -203,7 +204,7 @@ fn write_options(out: &mut Vec<u8>, room: usize, segment: &Segment) {
     }
 }
 
-/// Writes timestamps in microseconds.
+/// Writes the timestamp option, with times in microseconds.
 fn write_timestamps(out: &mut Vec<u8>, segment: &Segment) {
     out.extend_from_slice(&TIMESTAMPS);
     for time in [segment.ts_val, segment.ts_ecr] {

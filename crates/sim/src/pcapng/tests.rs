@@ -32,7 +32,7 @@ fn be(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte))
 }
 
-/// Parses options into code and value, which must end with the code 0.
+/// Parses options into codes and values. The option with code 0 must be the last one.
 fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     loop {
@@ -46,7 +46,7 @@ fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     }
 }
 
-/// Parses a capture by the specification, with general checks.
+/// Parses a capture according to the specification, and checks properties that every capture has.
 fn read(mut bytes: &[u8]) -> Read {
     let mut read = Read::default();
     let mut is_first = true;
@@ -87,7 +87,7 @@ fn read(mut bytes: &[u8]) -> Read {
     read
 }
 
-/// True if the one's complement sum, including the checksum, is that of an intact message.
+/// Returns true if the one's complement sum of a message, including its checksum, is correct.
 fn is_whole(sum: u32) -> bool {
     let folded = (sum & 0xFFFF) + (sum >> 16);
     (folded & 0xFFFF) + (folded >> 16) == 0xFFFF
@@ -97,7 +97,7 @@ fn words(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(be).sum()
 }
 
-/// Checks the IPv4 header; returns protocol and total length.
+/// Checks the IPv4 header. Returns protocol and total length.
 fn ip(bytes: &[u8]) -> (u8, usize) {
     assert_eq!(bytes[0], 0x45);
     assert!(is_whole(words(&bytes[..20])));
@@ -112,7 +112,7 @@ struct Tcp {
     flags: u8,
     window: u32,
     len_bytes: usize,
-    /// Kinds and values, without no-operations.
+    /// Kinds and values of the options, without no-operations.
     options: Vec<(u8, Vec<u8>)>,
 }
 
@@ -135,7 +135,8 @@ fn tcp(packet: &[u8]) -> Tcp {
     Tcp { seq, ack, flags: segment[13], window, len_bytes: length - 20 - header, options }
 }
 
-/// Capture at the senders of three flows over a lossy link: CUBIC, classic over IP, modern over UDP.
+/// Returns a capture at the senders of three flows over a lossy link: CUBIC, DFCP classic over IP, and DFCP modern over
+/// UDP.
 fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
     let mut simulation = Simulation::new(7, None);
     let link = LinkConfig::default().with_rate_bps(20_000_000).with_delay(Duration::from_millis(5));
@@ -182,7 +183,7 @@ fn a_capture_is_read_again_block_by_block() {
             assert_eq!(be(&packet.bytes[24..26]) as usize, length - 20, "UDP's length");
         }
     }
-    // Classic acknowledges its five blocks.
+    // The classic flow has few packets back, because it acknowledges only its five blocks.
     for (interface, back) in [(0, 50), (1, 7), (2, 20)] {
         for (source, least) in [(1, 200), (2, back)] {
             let of = read.packets.iter().filter(|packet| packet.interface == interface && packet.bytes[13] == source);
@@ -206,7 +207,8 @@ fn a_tcp_connection_is_numbered_as_its_peers_would_expect() {
         assert_eq!(segment.options[0].1, 1460_u16.to_be_bytes());
     }
     let shift = |of: &Tcp| u32::from(of.options[3].1[0]);
-    // The largest window on the wire is the sender's unlimited one; the receiver's starts with 64 kB and grows.
+    // The sender's window is unlimited, so the largest window of the wire format appears. The receiver's window starts
+    // at 64 KiB and grows.
     let window_bytes = tcp::Config::modern(Congestion::Cubic).max_window_bytes.min(0xFFFF << 14);
     let (mut offered, of_back) = (syn_ack.1.window, shift(&syn_ack.1));
     let mut highest = 1;
@@ -277,7 +279,7 @@ proptest! {
         prop_assert_eq!(found.flags, u8::from(fin) | u8::from(syn) << 1 | u8::from(has_ack) << 4 | marks);
         prop_assert_eq!(bytes[1], ecn.bits());
         prop_assert!(bytes.len() <= header_bytes as usize);
-        // Options that fit together in a header of the modelled length.
+        // Timestamps appear only if all options fit into a header of the modelled length.
         let room = (header_bytes as usize - 40) / 4 * 4;
         let of = |kind: u8| found.options.iter().find(|(own, _)| *own == kind).map(|(_, value)| value.clone());
         let sack_bytes = if expected.is_empty() { 0 } else { 4 + 4 * expected.len() };

@@ -1,10 +1,10 @@
-//! Placeholder for QUIC without the feature `quic`: no flow can be created, so its ends have no values.
+//! Placeholder for QUIC in builds without the feature `quic`. No QUIC flow can be created, so its ends have no values.
 
 use dfcp_time::Time;
 
 use super::{QuicConfig, QuicError};
 
-/// End of a QUIC flow, which cannot exist.
+/// End of a QUIC flow, which cannot exist in this build.
 #[derive(Debug)]
 pub enum QuicEnd {}
 

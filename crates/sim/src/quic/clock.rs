@@ -1,12 +1,12 @@
-//! Simulated time as [`Instant`]s, which quinn uses.
+//! Conversion between simulated time and the [`Instant`]s that quinn uses.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use dfcp_time::Time;
 
-/// Instant of simulated time zero. Only differences matter, so it may be any: the one place where the crate reads a clock, because an
-/// `Instant` cannot be created otherwise.
+/// Instant that stands for simulated time zero. Any instant will do, because only differences matter. This is the only
+/// place where the crate reads a clock, as an `Instant` cannot be created otherwise.
 static ZERO: LazyLock<Instant> = LazyLock::new(read_clock);
 
 #[expect(clippy::disallowed_methods, reason = "only differences to this instant are ever used")]
@@ -14,12 +14,12 @@ fn read_clock() -> Instant {
     Instant::now()
 }
 
-/// Instant of a simulated time.
+/// Returns the instant of a simulated time.
 pub(super) fn instant(time: Time) -> Instant {
     *ZERO + Duration::from_nanos(time.as_ns())
 }
 
-/// Simulated time of an instant.
+/// Returns the simulated time of an instant.
 pub(super) fn time(instant: Instant) -> Time {
     Time::ZERO + instant.saturating_duration_since(*ZERO)
 }

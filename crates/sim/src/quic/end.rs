@@ -15,15 +15,16 @@ use super::settings::Settings;
 use super::{OVERHEAD_BYTES, QuicConfig, QuicError};
 use crate::endpoint::{RECEIVER, SENDER, numbered};
 
-/// Bytes per write. Quinn walks through its data piece by piece, so pieces are large; all share this memory.
+/// Data of one write. Quinn walks through its unsent data piece by piece, so pieces are large. All pieces share this
+/// memory.
 static PIECE: [u8; 1 << 20] = [0; 1 << 20];
 
-/// Application of an end.
+/// Application that uses an end's stream.
 #[derive(Debug)]
 enum Application {
-    /// Writes this many bytes (`None`: without end), then finishes the stream.
+    /// Writes `left` more bytes (`None`: without end), then finishes the stream.
     Write { stream: Option<StreamId>, left: Option<u64>, written_bytes: u64, is_confirmed: bool },
-    /// Reads the stream that the other end opens.
+    /// Reads the stream that the sender opens.
     Read { stream: Option<StreamId>, bytes: u64 },
 }
 
@@ -32,15 +33,15 @@ enum Application {
 pub struct QuicEnd {
     endpoint: Endpoint,
     remote: SocketAddr,
-    /// Configuration of the connection to be opened at the first timeout.
+    /// Configuration of the connection that is opened at the first timeout; `None` once it is open.
     opens: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     application: Application,
-    /// Endpoint's reply outside of a connection, with the number of its destination address.
+    /// Reply of the endpoint outside of any connection, with the number of its destination address.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
     next_timeout: Option<Time>,
-    /// UDP payload bytes of the connection so far.
+    /// UDP payload that the connection has sent so far, bytes.
     sent_bytes: u64,
     failure: Option<String>,
 }
@@ -69,7 +70,7 @@ impl QuicEnd {
         Ok([sender, base(listener, SENDER, read)])
     }
 
-    /// Counters, window and RTT of the connection; `None` before it is opened.
+    /// Returns counters, window and RTT of the connection; `None` before it is opened.
     #[must_use]
     pub fn stats(&self) -> Option<ConnectionStats> {
         self.connection.as_ref().map(|(_, connection)| connection.stats())
@@ -118,7 +119,7 @@ impl QuicEnd {
         self.work(now);
     }
 
-    /// Writes the next packet's UDP payload into `out`; returns the size of the IP packet.
+    /// Writes the UDP payload of the next packet into `out`. Returns the size of the IP packet in bytes.
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
         if let Some((reply, to)) = self.reply.take() {
             self.sends_to = to;
@@ -139,12 +140,12 @@ impl QuicEnd {
 
     fn look_at_timers(&mut self, now: Time) {
         let Some((_, connection)) = &mut self.connection else { return };
-        // A delay below a nanosecond must not stop time.
+        // A delay below a nanosecond would be rounded to zero, and time would stand still.
         let earliest = Time::from_ns(now.as_ns().saturating_add(1));
         self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
     }
 
-    /// Number of the address that the last polled datagram goes to.
+    /// Returns the number of the destination address of the last polled datagram.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }
@@ -168,7 +169,7 @@ impl QuicEnd {
         self.failure.clone()
     }
 
-    /// Passes the connection's events to the endpoint and the application.
+    /// Exchanges events between connection and endpoint, and passes events of the connection to the application.
     fn work(&mut self, now: Time) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {
@@ -195,11 +196,11 @@ impl QuicEnd {
         if is_readable {
             self.read();
         }
-        // Do not poll for packets now: the interface may be full.
+        // Packets are polled later, because the interface may be full now.
         self.look_at_timers(now);
     }
 
-    /// Keeps quinn supplied with more data than it can have sent.
+    /// Writes enough data that quinn always has more than it can send.
     fn write(&mut self) {
         let Application::Write { stream, left, written_bytes, .. } = &mut self.application else { return };
         let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };
@@ -226,7 +227,8 @@ impl QuicEnd {
         }
     }
 
-    /// Reads everything that has arrived. Quinn widens its windows when `chunks` is dropped, and is always polled afterwards.
+    /// Reads everything that has arrived. Quinn widens its windows when `chunks` is dropped; the caller polls it
+    /// afterwards, so that it sends the updates.
     fn read(&mut self) {
         let Application::Read { stream, bytes } = &mut self.application else { return };
         let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };

@@ -1,4 +1,4 @@
-//! Identity of the receiver: connection ids from a seed, and a certificate equal in every run.
+//! Identity of the receiver: connection IDs derived from a seed, and a certificate that is the same in every run.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::QuicError;
 /// Host name in the certificate.
 pub(super) const NAME: &str = "receiver.invalid";
 
-/// Length of a connection id: quinn's default.
+/// Length of a connection ID, bytes; quinn's default.
 const ID_BYTES: usize = 8;
 
-/// An Ed25519 private key in PKCS #8 (RFC 8410): 16 bytes of structure, then the key, which is no secret.
+/// Ed25519 private key in PKCS #8 (RFC 8410): 16 bytes of structure, then the key. The key is fixed and not secret.
 const PRIVATE_KEY: [u8; 48] = {
     let structure = [0x30, 0x2E, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     let mut key = [0x5A; 48];
@@ -26,8 +26,8 @@ const PRIVATE_KEY: [u8; 48] = {
     key
 };
 
-/// Self-signed certificate of the receiver, with its key. Ed25519 signatures are deterministic and of constant length, so neither the
-/// certificate nor a handshake message ever changes its size.
+/// Returns the self-signed certificate of the receiver and its private key. Ed25519 signatures are deterministic and of
+/// constant length, so the sizes of the certificate and of handshake messages never change.
 pub(super) fn certificate() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyDer<'static>), QuicError> {
     let key = PrivatePkcs8KeyDer::from(PRIVATE_KEY.to_vec());
     let pair = KeyPair::try_from(&key)?;
@@ -35,7 +35,7 @@ pub(super) fn certificate() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyD
     Ok((certificate.der().clone(), key))
 }
 
-/// Generator of distinct connection ids from a seed.
+/// Generator of distinct connection IDs from a seed.
 #[derive(Debug)]
 pub(super) struct SeededIds {
     next: u64,
@@ -49,7 +49,7 @@ impl SeededIds {
 
 impl ConnectionIdGenerator for SeededIds {
     fn generate_cid(&mut self) -> ConnectionId {
-        // SplitMix64, which visits every number once.
+        // SplitMix64 visits every 64-bit number once, so the IDs are distinct.
         self.next = self.next.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (self.next ^ (self.next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

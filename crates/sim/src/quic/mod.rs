@@ -1,17 +1,19 @@
-//! QUIC by `quinn-proto`, which is sans I/O as well.
+//! QUIC by `quinn-proto`, which is sans-I/O like DFCP's protocol crate.
 //!
-//! The sender opens a connection and writes to one unidirectional stream, which the receiver reads and whose end it acknowledges.
-//! Handshake, packet protection, loss recovery, pacing and congestion control are quinn's own.
+//! The sender opens a connection and writes to one unidirectional stream. The receiver reads the stream and
+//! acknowledges its end. Handshake, packet protection, loss recovery, pacing and congestion control are quinn's own.
 //!
 //! # Determinism
 //!
-//! All of quinn's own randomness comes from the flow's seed. TLS takes its keys and nonces from the operating system, and quinn's BBR the
-//! start of its gain cycle; so packet bytes differ between runs, but not their sizes or times: all TLS messages have a constant length here
-//! (Ed25519 signatures, one key share, no tickets), and quinn paces by window and RTT, not by the gain.
+//! Quinn's own randomness comes from the flow's seed. TLS takes its keys and nonces from the operating system, and
+//! quinn's BBR the start of its gain cycle. Packet bytes therefore differ between runs, but their sizes and times do
+//! not. All TLS messages have a constant length here (Ed25519 signatures, one key share, no tickets), and quinn paces
+//! by window and RTT, without using the gain.
 //!
 //! # Left out
 //!
-//! ECN: packets are Not-ECT, although quinn would negotiate it. Flow control never limits. Packets are sent one by one, without GSO.
+//! ECN is not modelled: packets are Not-ECT, although quinn would negotiate ECN. Flow control never limits the sender.
+//! Packets are sent one by one, without GSO.
 
 #[cfg(not(feature = "quic"))]
 mod absent;
@@ -34,9 +36,9 @@ pub use end::QuicEnd;
 pub enum QuicCongestion {
     /// CUBIC, quinn's default: RFC 8312, with the fast convergence of RFC 9438.
     Cubic,
-    /// NewReno as in RFC 9002.
+    /// NewReno as specified in RFC 9002.
     NewReno,
-    /// BBR version 1, experimental in quinn. It sets only the window; its pacing rate is unused.
+    /// BBR version 1, which quinn calls experimental. It sets only the window; its pacing rate is not used.
     Bbr,
 }
 
@@ -45,16 +47,17 @@ pub enum QuicCongestion {
 pub struct QuicConfig {
     /// Congestion controller.
     pub congestion: QuicCongestion,
-    /// Initial UDP payload of a full packet, 1200 to 1452 bytes. The IP packet has 28 bytes more.
+    /// Initial UDP payload of a full packet, 1200 to 1452 bytes. The IP packet is 28 bytes longer.
     pub udp_payload_bytes: u16,
-    /// Probe for larger packets, up to 1452 bytes. Off, loss is never mistaken for a smaller MTU either.
+    /// Probe for larger packets, up to 1452 bytes of UDP payload. If false, loss is never mistaken for a smaller MTU
+    /// either.
     pub mtu_discovery: bool,
-    /// Let the receiver accept a new, validated sender address.
+    /// Let the receiver accept a new sender address after validating it.
     pub migration: bool,
 }
 
 impl QuicConfig {
-    /// Configuration with full-sized packets for an MTU of 1500 bytes, without MTU discovery.
+    /// Returns the configuration with full-sized packets for an MTU of 1500 bytes, without MTU discovery.
     #[must_use]
     pub fn new(congestion: QuicCongestion) -> Self {
         Self { congestion, udp_payload_bytes: UDP_PAYLOAD_BYTES_MAX, mtu_discovery: false, migration: false }
@@ -79,15 +82,15 @@ pub enum QuicError {
     /// The packet size is not supported by QUIC or quinn.
     #[error("QUIC packets cannot have {0} bytes of UDP payload; set udp_payload_bytes from 1200 to 1452")]
     UdpPayload(u16),
-    /// This crate was built without QUIC.
+    /// This program was built without QUIC.
     #[cfg(not(feature = "quic"))]
     #[error("this program was built without QUIC; build it with the feature `quic`")]
     NotBuilt,
-    /// The key pair or the certificate was refused.
+    /// The key pair or the certificate could not be created.
     #[cfg(feature = "quic")]
     #[error("cannot make a certificate for QUIC, check the version of rcgen: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The TLS library refused its settings.
+    /// The TLS library rejected its configuration.
     #[cfg(feature = "quic")]
     #[error("cannot set up TLS for QUIC, check the version of rustls: {0}")]
     Tls(#[from] rustls::Error),
@@ -97,12 +100,12 @@ pub enum QuicError {
     InitialCipherSuite,
 }
 
-/// Server name for the connection; the receiver's certificate is for it.
+/// Server name for the connection, which is also the name in the receiver's certificate.
 #[cfg(feature = "quic")]
 pub const QUIC_NAME: &str = identity::NAME;
 
-/// Configurations with which quinn's own endpoints behave over sockets as in a simulation: the sender, which opens the connection and
-/// buffers up to `send_window_bytes` until acknowledged, and the receiver.
+/// Returns configurations for sender and receiver with which quinn's own endpoints behave over sockets as in a
+/// simulation. The sender opens the connection and buffers up to `send_window_bytes` of unacknowledged data.
 ///
 /// # Errors
 /// Fails if the configuration is invalid.
@@ -116,10 +119,10 @@ pub fn quic_configs(
     Ok((settings.client, (*settings.server).clone()))
 }
 
-/// Minimum UDP payload of every path (RFC 9000).
+/// Minimum UDP payload that every path must support, bytes (RFC 9000).
 const UDP_PAYLOAD_BYTES_MIN: u16 = 1_200;
-/// Maximum of quinn's MTU discovery.
+/// Maximum UDP payload of quinn's MTU discovery, bytes.
 const UDP_PAYLOAD_BYTES_MAX: u16 = 1_452;
-/// Length of the IPv4 and UDP headers.
+/// Length of the IPv4 and UDP headers, bytes.
 #[cfg(feature = "quic")]
 const OVERHEAD_BYTES: u32 = 28;

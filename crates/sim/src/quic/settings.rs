@@ -19,10 +19,11 @@ use super::identity::{SeededIds, certificate};
 use super::{QuicConfig, QuicCongestion, QuicError, UDP_PAYLOAD_BYTES_MAX};
 use crate::endpoint::seed32;
 
-/// Flow control window of a stream: beyond any path's capacity. The connection's is larger still.
+/// Flow-control window of a stream, bytes: larger than any path's capacity. The window of the connection is larger
+/// still.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(u32::MAX);
 
-/// Fixed date for the validity of certificates: the year 2020.
+/// Fixed date at which the validity of certificates is checked, s after 1970: the beginning of 2020.
 const DATE: Duration = Duration::from_secs(1_577_836_800);
 
 /// Time source with a fixed date.
@@ -35,7 +36,7 @@ impl TimeProvider for StoppedCalendar {
     }
 }
 
-/// Configuration from which a flow's ends are built.
+/// Configurations from which both ends of a flow are built.
 pub(super) struct Settings {
     pub(super) client: ClientConfig,
     pub(super) client_endpoint: Arc<EndpointConfig>,
@@ -48,7 +49,7 @@ impl Settings {
         config.validate()?;
         let transport = Arc::new(transport(config, send_window_bytes));
         let provider = Arc::new(CryptoProvider {
-            // The one mandatory cipher suite of QUIC, whatever the machine would prefer.
+            // Use only the cipher suite that QUIC requires, so that the choice does not depend on the machine.
             cipher_suites: vec![ring_provider::cipher_suite::TLS13_AES_128_GCM_SHA256],
             kx_groups: vec![ring_provider::kx_group::X25519],
             ..ring_provider::default_provider()
@@ -84,7 +85,7 @@ fn transport(config: QuicConfig, send_window_bytes: u64) -> TransportConfig {
         .send_window(send_window_bytes)
         .receive_window(VarInt::MAX)
         .stream_receive_window(STREAM_WINDOW_BYTES)
-        // TCP's models wait for ever too.
+        // Without an idle timeout, QUIC waits for ever, like the models of TCP.
         .max_idle_timeout(None)
         .initial_mtu(config.udp_payload_bytes);
     if config.mtu_discovery {

@@ -7,74 +7,77 @@ use dfcp_time::{Time, duration_ns};
 /// Congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// One segment per RTT up, half down (RFC 5681), with recovery from several losses per window (RFC 6582; with SACK RFC 6675).
+    /// NewReno: the window grows by a segment per RTT and is halved after a loss (RFC 5681), with recovery from several
+    /// losses per window (RFC 6582; with SACK RFC 6675).
     NewReno,
-    /// CUBIC 2.3 of Linux 6.12, with its integer arithmetic.
+    /// CUBIC 2.3 of Linux 6.12, with the same integer arithmetic.
     Cubic,
-    /// CUBIC 2.2 of Linux 2.6.26, with its integer arithmetic.
+    /// CUBIC 2.2 of Linux 2.6.26, with the same integer arithmetic.
     Cubic2008,
-    /// BBR version 1 of Linux: paced, by a model of the path's rate and RTT.
+    /// BBR version 1 of Linux: paces by a model of the path's rate and RTT.
     Bbr1,
-    /// DCTCP of Linux 6.12 (RFC 8257): Reno that reduces its window by the marked share. Uses ECN whatever [`Config::ecn`] states, and
-    /// falls back to Reno if the other end lacks it.
+    /// DCTCP of Linux 6.12 (RFC 8257): Reno that reduces its window by the share of marked segments. Uses ECN even if
+    /// [`Config::ecn`] is false, and falls back to Reno if the other end does not support ECN.
     Dctcp,
-    /// Fast recovery that ends at the first new acknowledgement (RFC 2581), without SACK.
+    /// Reno: fast recovery that ends at the first new acknowledgement (RFC 2581), without SACK.
     Reno,
-    /// Fast retransmit, then slow start from one segment (4.3BSD-Tahoe), without SACK.
+    /// Tahoe: fast retransmit, then slow start from one segment (4.3BSD-Tahoe), without SACK.
     Tahoe,
 }
 
-/// Reduction of the window during recovery.
+/// Method of reducing the window during recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Reduction in proportion to arrivals (PRR, RFC 6937 with the slow-start bound, RFC 9937).
+    /// Gradually, in proportion to the delivered data (PRR, RFC 6937 with the slow-start bound, RFC 9937).
     Prr,
-    /// Immediate reduction: nothing new is sent until enough has left the network (RFC 6675).
+    /// Immediately: nothing new is sent until enough data has left the network (RFC 6675).
     Classic,
-    /// One segment less per two acknowledgements, and at most one above the flight (`tcp_cwnd_down` in `net/ipv4/tcp_input.c` of Linux
-    /// 2.6.26).
+    /// By one segment per two acknowledgements, and to at most one segment more than is in flight (`tcp_cwnd_down` in
+    /// `net/ipv4/tcp_input.c` of Linux 2.6.26).
     RateHalving,
 }
 
-/// Loss detection with SACK.
+/// Rule for detecting losses with SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// Three later segments were selectively acknowledged (RFC 6675, `IsLost`).
+    /// A segment is lost if three later segments were selectively acknowledged (RFC 6675, `IsLost`).
     Rfc6675,
-    /// The highest selectively acknowledged segment is three or more later (FACK, as in Linux 2.6.26).
+    /// A segment is lost if it is three or more below the highest selectively acknowledged segment (FACK, as in Linux
+    /// 2.6.26).
     Fack,
-    /// A segment sent a reordering window later has arrived (RACK-TLP, RFC 8985), with Linux 6.12's companions: tail loss probe, F-RTO (RFC
-    /// 5682), undo of needless reductions (RFC 3522, RFC 3708), and rate-sized bursts. Requires SACK, and [`Prr`](Reduction::Prr) as
-    /// [`Reduction`].
+    /// A segment is lost if a segment sent a reordering window later has arrived (RACK-TLP, RFC 8985). Related
+    /// mechanisms of Linux 6.12 are included: tail loss probe, F-RTO (RFC 5682), undo of needless reductions (RFC 3522,
+    /// RFC 3708), and bursts sized by the rate. Requires SACK, and [`Prr`](Reduction::Prr) as [`Reduction`].
     Rack,
 }
 
-/// Acknowledgement policy of the receiver.
+/// Rule by which the receiver delays acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: delay by [`Config::delayed_ack_segments`] or [`Config::delayed_ack`], and no
-    /// delay around gaps.
+    /// RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: delayed by at most [`Config::delayed_ack_segments`] and
+    /// [`Config::delayed_ack`], and sent immediately around gaps.
     Rfc,
-    /// Linux 6.12 (`__tcp_ack_snd_check`): the delay follows the sender's pace, and the end of a burst is acknowledged at once. From the
-    /// fourth segment above a gap on, acknowledgements wait for 5 % of the RTT or 1 ms. Needless retransmissions are reported (RFC 2883),
-    /// and the next 16 acknowledgements are not delayed.
+    /// Linux 6.12 (`__tcp_ack_snd_check`). The delay follows the sender's pace, and the end of a burst is acknowledged
+    /// immediately. From the fourth segment above a gap on, acknowledgements wait for 5 % of the RTT, at most 1 ms.
+    /// Needless retransmissions are reported (RFC 2883); after one, 16 acknowledgements are not delayed.
     Linux,
 }
 
-/// Quantity bounded by the minimum RTO.
+/// Part of the RTO to which the minimum applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
-    /// Floor of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with an RTT near the floor the timer fires spuriously,
-    /// because RTTVAR approaches zero.
+    /// The whole timer: max(SRTT + 4·RTTVAR, minimum), RFC 6298. On a steady path with an RTT near the minimum, the
+    /// timer fires spuriously, because RTTVAR approaches zero.
     Timer,
-    /// Floor of the margin above the RTT: SRTT + max(4·RTTVAR, floor), as in Linux.
+    /// The margin above the RTT: SRTT + max(4·RTTVAR, minimum), as in Linux.
     Margin,
 }
 
-/// Tick of the kernel that the models are compared with.
+/// Tick length of the kernel with which the models are compared.
 const LINUX_TICK: Duration = Duration::from_millis(10);
 
-/// Ticks per level of the timer wheel: shorter timers have single-tick steps, and each further level has steps eight times as wide.
+/// Number of ticks per level of the kernel's timer wheel. Timers shorter than this have steps of one tick. In each
+/// further level, steps are eight times as wide.
 const WHEEL_LEVEL_TICKS: u64 = 63;
 const WHEEL_LEVEL_SHIFT: u32 = 3;
 const WHEEL_SHIFT_MAX: u32 = 24;
@@ -82,52 +85,53 @@ const WHEEL_SHIFT_MAX: u32 = 24;
 /// Configuration of both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Congestion control algorithm.
+    /// Congestion-control algorithm.
     pub congestion: Congestion,
-    /// Reduction of the window during recovery.
+    /// Method of reducing the window during recovery.
     pub reduction: Reduction,
-    /// Loss detection.
+    /// Rule for detecting losses with SACK.
     pub loss_detection: LossDetection,
-    /// Detect lost retransmissions when a later segment arrives, as in Linux since 2.6.24 and RFC 8985. Off, as in RFC 6675, only the timer
-    /// detects them. Requires SACK.
+    /// Detect the loss of a retransmission when a segment sent later arrives, as in RFC 8985 and in Linux since 2.6.24.
+    /// If false, only the timer detects it, as in RFC 6675. Requires SACK.
     pub lost_retransmissions: bool,
     /// Data bytes of a full segment.
     pub mss_bytes: u32,
-    /// Length of the IP and TCP headers of a data segment, options included: 52 with timestamps, 40 without.
+    /// Length of the IP and TCP headers of a data segment with options, bytes: 52 with timestamps, 40 without.
     pub header_bytes: u32,
     /// Initial congestion window, in segments.
     pub initial_window_segments: u32,
-    /// Initial slow-start threshold, in segments; `None` is unlimited.
+    /// Initial slow-start threshold, in segments; `None` for unlimited.
     pub initial_ssthresh_segments: Option<u32>,
-    /// Limit on bytes in flight: socket buffers and advertised window in one.
+    /// Maximum bytes in flight, which stands for both socket buffers and the advertised window.
     pub max_window_bytes: u32,
-    /// Floor of the RTO, or of a part of it by `rto_floor`.
+    /// Minimum of the RTO, or of the part of it given by `rto_floor`.
     pub min_rto: Duration,
-    /// Part of the RTO that has the floor.
+    /// Part of the RTO to which `min_rto` applies.
     pub rto_floor: RtoFloor,
-    /// Maximum RTO after back-off.
+    /// Maximum RTO after exponential back-off.
     pub max_rto: Duration,
-    /// Initial RTO of the handshake.
+    /// RTO of the handshake, before the first RTT sample.
     pub initial_rto: Duration,
-    /// Segments per delayed acknowledgement.
+    /// Number of segments after which a delayed acknowledgement is sent.
     pub delayed_ack_segments: u32,
     /// Longest delay of an acknowledgement.
     pub delayed_ack: Duration,
-    /// Initial segments that are acknowledged one by one (Linux: up to 16).
+    /// Number of segments at the start that are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,
-    /// Acknowledgement policy of the receiver.
+    /// Rule by which the receiver delays acknowledgements.
     pub ack_policy: AckPolicy,
-    /// Granularity of both ends' clocks: timers fire at ticks (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero for none.
+    /// Tick length of both ends' clocks (`CONFIG_HZ` of Linux; 10 ms correspond to 100 Hz). Timers fire at ticks. Zero
+    /// for exact timers.
     pub tick: Duration,
-    /// Selective acknowledgements.
+    /// Use selective acknowledgements.
     pub sack: bool,
-    /// Timestamps (RFC 7323).
+    /// Use timestamps (RFC 7323).
     pub timestamps: bool,
-    /// HyStart, for CUBIC: leave slow start when delay or ACK train length indicate a full pipe.
+    /// Use HyStart with CUBIC: leave slow start when the delay or the length of ACK trains indicates a full pipe.
     pub hystart: bool,
-    /// Grow the window by acknowledged bytes (RFC 3465), not by the number of acknowledgements.
+    /// Grow the window by acknowledged bytes (RFC 3465) instead of the number of acknowledgements.
     pub byte_counting: bool,
-    /// Explicit congestion notification (RFC 3168), requested by the sender and accepted by the receiver.
+    /// Use explicit congestion notification (RFC 3168): the sender requests it and the receiver accepts it.
     pub ecn: bool,
 }
 
@@ -137,14 +141,14 @@ pub enum ConfigError {
     /// The segment size is zero.
     #[error("the segment size is 0; set mss_bytes to 1448 or so")]
     Mss,
-    /// The window is smaller than a segment.
+    /// The maximum window is smaller than a segment.
     #[error(
         "the window of {max_window_bytes} bytes is smaller than a segment; set max_window_bytes to {mss_bytes} or more"
     )]
     Window {
-        /// Given window.
+        /// Window given, bytes.
         max_window_bytes: u32,
-        /// Given segment size.
+        /// Segment size given, bytes.
         mss_bytes: u32,
     },
     /// The initial window is zero.
@@ -158,8 +162,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Present-day TCP: Linux 6.12 on a machine with 100 ticks per second, and an unlimited window. Reno and Tahoe, which lack SACK, are as
-    /// in [`rfc`](Self::rfc).
+    /// Returns the configuration of present-day TCP: Linux 6.12 on a machine with 100 ticks per second, and an
+    /// unlimited window. Reno and Tahoe, which have no SACK, are configured as in [`rfc`](Self::rfc).
     #[must_use]
     pub fn modern(congestion: Congestion) -> Self {
         let rfc = Self::rfc(congestion);
@@ -175,8 +179,9 @@ impl Config {
         }
     }
 
-    /// TCP by today's RFCs: RFC 6675 loss detection, PRR, detection of lost retransmissions, initial window 10, an RTO of 200 ms above the
-    /// RTT, delayed acknowledgements of 2 segments or 40 ms, clocks without ticks, and an unlimited window.
+    /// Returns the configuration of TCP by today's RFCs: loss detection of RFC 6675, PRR, detection of lost
+    /// retransmissions, an initial window of 10 segments, an RTO of at least 200 ms above the RTT, acknowledgements
+    /// delayed by 2 segments or 40 ms, clocks without ticks, and an unlimited window.
     #[must_use]
     pub fn rfc(congestion: Congestion) -> Self {
         let sack = !matches!(congestion, Congestion::Reno | Congestion::Tahoe);
@@ -207,8 +212,9 @@ impl Config {
         }
     }
 
-    /// TCP of Linux 2.6.26 in Debian Lenny: FACK, rate halving, initial window 3, 3 s for the handshake, growth by the number of
-    /// acknowledgements, no HyStart, and socket buffers for 2.5 MB in flight.
+    /// Returns the configuration of Linux 2.6.26 in Debian Lenny: FACK, rate halving, an initial window of 3 segments,
+    /// 3 s for the handshake, growth by the number of acknowledgements, no HyStart, and socket buffers for 2.5 MB in
+    /// flight.
     #[must_use]
     pub fn linux_2008(congestion: Congestion) -> Self {
         Self {
@@ -244,23 +250,24 @@ impl Config {
         Ok(())
     }
 
-    /// True if SACK is used: Reno and Tahoe lack it.
+    /// Returns true if SACK is used. Reno and Tahoe never use it.
     pub(crate) fn uses_sack(&self) -> bool {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
     }
 
-    /// True if ECN is used, provided the other end does too.
+    /// Returns true if ECN is used, provided that the other end supports it.
     pub(crate) fn uses_ecn(&self) -> bool {
         self.ecn || self.congestion == Congestion::Dctcp
     }
 
-    /// True if the sender works as in Linux 6.12.
+    /// Returns true if the sender behaves as in Linux 6.12.
     pub(crate) fn is_linux_sender(&self) -> bool {
         self.loss_detection == LossDetection::Rack && self.uses_sack()
     }
 
-    /// Time at which a timer of `delay_ns`, set now, fires. With ticks it follows the kernel's timer wheel (`calc_wheel_index` in
-    /// `kernel/time/timer.c`): never early, so up to a tick late, with coarser steps for long timers.
+    /// Returns the time at which a timer of `delay_ns` fires that is set now. With ticks, it follows the kernel's timer
+    /// wheel (`calc_wheel_index` in `kernel/time/timer.c`). Timers never fire early, but up to a tick late, and long
+    /// timers have coarser steps.
     pub(crate) fn deadline(&self, now: Time, delay_ns: u64) -> Time {
         let tick_ns = duration_ns(self.tick);
         if tick_ns == 0 {
@@ -275,12 +282,12 @@ impl Config {
         Time::from_ns((((expires >> shift) + 1) << shift).saturating_mul(tick_ns))
     }
 
-    /// SACK blocks that fit beside the other options.
+    /// Returns the number of SACK blocks that fit beside the other options.
     pub(crate) fn sack_blocks(&self) -> usize {
         if self.timestamps { 3 } else { 4 }
     }
 
-    /// IP bytes of a SYN: MSS and window scale take 8 bytes of options.
+    /// Returns the length of a SYN's IP packet, bytes. MSS and window scale take 8 bytes of options.
     pub(crate) fn syn_bytes(&self) -> u32 {
         self.header_bytes.saturating_add(8)
     }

@@ -1,41 +1,43 @@
-//! Delivery rate at the receiver (draft-cheng-iccrg-delivery-rate-estimation; `net/ipv4/tcp_rate.c` of Linux).
+//! Estimation of the rate at which data is delivered to the receiver (draft-cheng-iccrg-delivery-rate-estimation;
+//! `net/ipv4/tcp_rate.c` of Linux).
 
 use dfcp_time::Time;
 
-/// State recorded when a segment is sent.
+/// State recorded for each segment when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// Segments delivered by then; the next field is the time of the last delivery.
+    /// Segments delivered until then; `delivered_time` is the time of the last delivery.
     delivered: u64,
     delivered_time: Time,
-    /// Departure of the first segment of that flight.
+    /// Time at which the first segment of the same flight was sent.
     first_sent: Time,
     app_limited: bool,
 }
 
-/// Sample of the delivery rate.
+/// Sample of the delivery rate, taken at one acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateSample {
-    /// Segments delivered in the interval; `None` without a sample.
+    /// Segments delivered in the interval; `None` if there is no valid sample.
     pub(crate) delivered: Option<u64>,
     pub(crate) interval_ns: u64,
-    /// Segments delivered when the newest acknowledged segment was sent.
+    /// Segments that had been delivered when the newest acknowledged segment was sent.
     pub(crate) prior_delivered: u64,
-    /// True if the sender was limited by the application at that time.
+    /// True if the application limited the sender at that time.
     pub(crate) app_limited: bool,
 }
 
-/// Meter of the delivery rate over about an RTT, at each acknowledgement.
+/// Estimator of the delivery rate. Each acknowledgement gives a sample over about one RTT.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryRate {
-    /// Ring buffer, indexed by segment number modulo its length, a power of two.
+    /// Ring buffer, indexed by segment number modulo its length, which is a power of two.
     ring: Vec<Sent>,
     delivered: u64,
     delivered_time: Time,
     first_sent: Time,
-    /// Delivery count until which samples are application-limited.
+    /// Samples are application-limited until `delivered` exceeds this count; 0 if the application does not limit the
+    /// sender.
     app_limited_until: u64,
-    /// Newest segment that this acknowledgement reported, with its departure.
+    /// State of the segment sent last among those that the current acknowledgement reports, and its time of sending.
     newest: Option<(Sent, Time)>,
 }
 
@@ -51,7 +53,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Doubles the ring, keeping segments `una` to `end`.
+    /// Doubles the ring buffer, keeping the segments from `una` up to `end`.
     pub(crate) fn grow(&mut self, una: u64, end: u64) {
         let mut ring = vec![Sent::default(); self.ring.len() * 2];
         let mask = ring.len() - 1;
@@ -61,7 +63,7 @@ impl DeliveryRate {
         self.ring = ring;
     }
 
-    /// Records a transmission; `idle` if nothing else is in flight.
+    /// Records the transmission of `segment`. `idle` means that nothing else is in flight.
     pub(crate) fn on_sent(&mut self, segment: u64, now: Time, idle: bool) {
         if idle {
             self.first_sent = now;
@@ -76,7 +78,7 @@ impl DeliveryRate {
         };
     }
 
-    /// Records the arrival of `segment`, last sent at `sent`.
+    /// Records the delivery of `segment`, which was last sent at `sent`.
     pub(crate) fn on_delivered(&mut self, segment: u64, sent: Time) {
         self.delivered += 1;
         let state = self.ring[self.index(segment)];
@@ -86,7 +88,8 @@ impl DeliveryRate {
         }
     }
 
-    /// Sample of the current acknowledgement. Intervals shorter than the smallest RTT are discarded: the acknowledgements were compressed.
+    /// Returns the sample of the current acknowledgement. Samples over less than the smallest RTT are invalid, because
+    /// the acknowledgements were compressed.
     pub(crate) fn take_sample(&mut self, now: Time, min_rtt_ns: u64) -> RateSample {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -106,12 +109,12 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that the application limits the flow, with `pipe` segments in flight.
+    /// Records that the application limits the sender while `pipe` segments are in flight.
     pub(crate) fn set_app_limited(&mut self, pipe: u64) {
         self.app_limited_until = (self.delivered + pipe).max(1);
     }
 
-    /// Number of delivered segments.
+    /// Returns the number of segments delivered so far.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }

@@ -1,4 +1,4 @@
-//! Receiving end: reorders and acknowledges the stream.
+//! Receiver of the TCP model, which reassembles and acknowledges the stream.
 
 mod buffer;
 mod ecn;
@@ -17,53 +17,53 @@ use ecn::ReceiverEcn;
 use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
-/// Counters of the receiver since the start.
+/// Counters of a receiver since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Bytes delivered to the application in order.
     pub delivered_bytes: u64,
-    /// Data segments that arrived, duplicates included.
+    /// Data segments received, including duplicates.
     pub segments: u64,
-    /// Received segments without new data.
+    /// Segments received without any new data.
     pub duplicate_segments: u64,
-    /// Received segments above a gap.
+    /// Segments received with new data above a gap.
     pub out_of_order_segments: u64,
-    /// Segments sent.
+    /// Segments sent, all of them acknowledgements.
     pub acks: u64,
-    /// Data segments received with a mark and new data, if ECN was negotiated.
+    /// Segments received with the CE mark and new data. 0 unless ECN was negotiated.
     pub ce_segments: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listen,
-    /// SYN answered; the answer is repeated until a segment arrives.
+    /// The SYN was answered. The answer is repeated until another segment arrives.
     SynReceived,
     Established,
 }
 
-/// Receiving end. See the [module](super) for its use.
+/// Receiver of the TCP model. See the [module](super) for its use.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: Config,
     state: State,
     data: Reassembly,
-    /// Sequence number of the FIN.
+    /// Sequence number of the FIN; `None` before its arrival.
     fin: Option<u64>,
     fin_received: bool,
-    /// Acknowledge at the next poll.
+    /// Send an acknowledgement at the next poll.
     ack_now: bool,
-    /// Segments not acknowledged yet.
+    /// Number of segments received since the last acknowledgement.
     delayed: u32,
     delayed_deadline: Option<Time>,
     quick_acks: u32,
     linux: LinuxAcks,
     ecn: ReceiverEcn,
-    /// Buffer of a receiver with a tuned window.
+    /// Buffer that determines the advertised window; `None` for a constant window.
     buffer: Option<ReceiveBuffer>,
-    /// Duplicate data to be reported in the next acknowledgement.
+    /// Duplicate data to be reported by the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// Timestamp to echo (RFC 7323), with the last acknowledgement sent below.
+    /// Timestamp to echo (RFC 7323). It depends on `last_ack`, the last acknowledgement sent.
     ts_recent: Time,
     last_ack: u64,
     handshake_timer: RttEstimator,
@@ -101,7 +101,7 @@ impl Receiver {
         })
     }
 
-    /// Processes a received segment.
+    /// Processes a segment from the sender.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if segment.flags.syn {
             self.on_syn(now, segment);
@@ -115,7 +115,8 @@ impl Receiver {
         }
         self.state = State::Established;
         self.handshake_deadline = None;
-        // RFC 7323, section 4.3: with delayed acknowledgements the oldest segment's timestamp is echoed.
+        // RFC 7323, section 4.3: if acknowledgements are delayed, the timestamp of the oldest unacknowledged segment is
+        // echoed.
         if segment.ts_val >= self.ts_recent && segment.seq <= self.last_ack {
             self.ts_recent = segment.ts_val;
         }
@@ -125,7 +126,7 @@ impl Receiver {
         }
     }
 
-    /// Next segment to send, if any.
+    /// Returns the next segment to be sent, if there is one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if let Some((ack, echoes)) = self.ecn.early_ack.take() {
             return Some(self.acknowledgement(now, ack, echoes, SackBlocks::default()));
@@ -156,7 +157,7 @@ impl Receiver {
     fn acknowledgement(&mut self, now: Time, ack: u64, echoes: bool, sack: SackBlocks) -> Segment {
         self.stats.acks += 1;
         let syn = self.state == State::SynReceived;
-        // The answer to a SYN confirms ECN.
+        // The answer to a SYN confirms ECN by ECE.
         let ece = if syn { self.ecn.is_agreed } else { echoes };
         let options = if sack.is_empty() { 0 } else { 4 + 8 * sack.len() as u32 };
         Segment {
@@ -173,13 +174,13 @@ impl Receiver {
         }
     }
 
-    /// Deadline of the next [`handle_timeout`](Self::handle_timeout).
+    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         [self.delayed_deadline, self.handshake_deadline, self.linux.compressed_until()].into_iter().flatten().min()
     }
 
-    /// Acts on expired deadlines.
+    /// Handles deadlines that have expired.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.delayed_deadline.is_some_and(|deadline| deadline <= now) {
             self.delayed_deadline = None;
@@ -195,26 +196,26 @@ impl Receiver {
         }
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     #[must_use]
     pub fn stats(&self) -> ReceiverStats {
         self.stats
     }
 
-    /// True once the whole stream has arrived.
+    /// Returns true once the whole stream has arrived.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.fin_received
     }
 
-    /// Next expected sequence number.
+    /// Returns the next expected sequence number.
     fn ack(&self) -> u64 {
         self.data.next() + u64::from(self.fin_received)
     }
 
     fn on_syn(&mut self, now: Time, segment: &Segment) {
         if self.state == State::Established {
-            // A repeated or late SYN: the peer takes the answer for lost.
+            // The SYN is repeated or late: the sender has probably not received the answer.
             self.ack_now = true;
             return;
         }
@@ -236,7 +237,7 @@ impl Receiver {
         self.stats.segments += 1;
         let (start, end) = (segment.seq, segment.seq + u64::from(segment.len_bytes));
         if end > self.window_end() {
-            // Beyond the advertised window: dropped, and acknowledged.
+            // Data beyond the advertised window is dropped, but acknowledged.
             self.ack_now = true;
             return;
         }
@@ -271,7 +272,7 @@ impl Receiver {
         }
     }
 
-    /// First sequence number beyond the advertised window.
+    /// Returns the first sequence number beyond the advertised window.
     fn window_end(&self) -> u64 {
         match &self.buffer {
             Some(buffer) => buffer.edge(),
@@ -284,7 +285,7 @@ impl Receiver {
         self.buffer.as_mut().map_or(most, |buffer| buffer.offer(ack, self.data.waiting_bytes()).min(most))
     }
 
-    /// Lets the application read in-order data, after the kernel's processing of the segment.
+    /// Updates the buffer for a segment that the kernel has processed, and lets the application read all in-order data.
     fn tune_buffer(&mut self, now: Time, segment: &Segment, before: u64) {
         let Some(buffer) = &mut self.buffer else { return };
         let arrived_bytes = self.data.waiting_bytes() + self.data.next() - before;

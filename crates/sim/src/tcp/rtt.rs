@@ -1,13 +1,13 @@
-//! RTT and retransmission timer (RFC 6298).
+//! Estimation of the RTT, and the retransmission timeout (RFC 6298).
 
 use dfcp_time::duration_ns;
 
 use super::config::{Config, RtoFloor};
 
-/// Clock granularity G of RFC 6298.
+/// Clock granularity G of RFC 6298, ns.
 const GRANULARITY_NS: u64 = 1_000_000;
 
-/// Smoothed RTT with the resulting RTO, in nanoseconds.
+/// Smoothed RTT and the resulting RTO, ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RttEstimator {
     srtt_ns: Option<u64>,
@@ -47,7 +47,7 @@ impl RttEstimator {
         self.srtt_ns
     }
 
-    /// Current RTO, including back-off since the last new acknowledgement.
+    /// Returns the current RTO, including exponential back-off since the last new acknowledgement, ns.
     pub(crate) fn rto_ns(&self) -> u64 {
         let margin = (4 * self.rttvar_ns).max(GRANULARITY_NS);
         let base = match (self.srtt_ns, self.floor) {
@@ -66,7 +66,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Number of timeouts since the last new acknowledgement.
+    /// Returns the number of timeouts since the last new acknowledgement.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }
@@ -85,10 +85,10 @@ mod tests {
     fn follows_rfc_6298() {
         let mut rtt = estimator();
         assert_eq!(rtt.rto_ns(), 1_000_000_000);
-        // First sample R: SRTT = R, RTTVAR = R/2, RTO = R + 4·R/2.
+        // First sample R = 100 ms: SRTT = R, RTTVAR = R/2, RTO = R + 4·R/2.
         rtt.on_sample(100_000_000);
         assert_eq!(rtt.rto_ns(), 300_000_000);
-        // Second of 180 ms: RTTVAR = 3/4·50 + 1/4·80 = 57.5 ms, SRTT = 7/8·100 + 1/8·180 = 110 ms.
+        // Second sample, 180 ms: RTTVAR = 3/4·50 + 1/4·80 = 57.5 ms, SRTT = 7/8·100 + 1/8·180 = 110 ms.
         rtt.on_sample(180_000_000);
         assert_eq!(rtt.srtt_ns(), Some(110_000_000));
         assert_eq!(rtt.rto_ns(), 340_000_000);

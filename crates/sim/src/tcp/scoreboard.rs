@@ -1,8 +1,9 @@
-//! State of each segment between the first unacknowledged one and the next to be sent.
+//! Scoreboard: the state of each segment from the first unacknowledged one to the last one sent.
 //!
-//! All bookkeeping is in whole segments, numbered from 0. A selectively acknowledged segment points to a later one, and chains are
-//! compressed when followed (a disjoint-set forest), so a block of any length reported before is skipped in one step. Loss marks and
-//! retransmissions move cursors that only advance.
+//! All bookkeeping is in whole segments, numbered from 0. Each selectively acknowledged segment points to a later
+//! segment, and chains of pointers are compressed when followed (a disjoint-set forest). A block that was reported
+//! before is therefore skipped in one step, however long it is. The cursors of loss marks and retransmissions only
+//! advance.
 
 mod rack;
 
@@ -15,45 +16,45 @@ use super::delivery_rate::DeliveryRate;
 use rack::Rack;
 pub(crate) use rack::Report;
 
-/// Number of later arrivals after which a segment is lost (DupThresh of RFC 5681 and RFC 6675).
+/// Number of later arrivals from which a segment counts as lost (DupThresh of RFC 5681 and RFC 6675).
 pub(crate) const DUP_THRESH: u64 = 3;
 
 const CAPACITY_START: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Time of the last transmission.
+    /// Time of the most recent transmission.
     sent: Time,
-    /// Distance in segments to the next candidate: all segments from this one up to it, exclusive, are selectively acknowledged. 0 if this
-    /// one is not.
+    /// 0 if this segment was not selectively acknowledged. Otherwise, this many segments, starting with this one, are
+    /// known to be selectively acknowledged.
     skip: u32,
-    /// Marked lost, and not selectively acknowledged since.
+    /// True if the segment is marked as lost and was not selectively acknowledged afterwards.
     lost: bool,
-    /// A retransmission is in flight.
+    /// True if a retransmission of the segment is in flight.
     retransmitted: bool,
-    /// Sent more than once.
+    /// True if the segment was sent more than once.
     repeated: bool,
-    /// Last segment of a burst, also when it is sent again.
+    /// True if the segment was the last one of a burst. Retransmissions then carry PSH too.
     pushed: bool,
 }
 
 /// Effect of a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advance {
-    /// Newly acknowledged segments.
+    /// Segments newly acknowledged.
     pub(crate) segments: u64,
-    /// Acknowledged segments without an earlier SACK.
+    /// Segments newly acknowledged that had not been selectively acknowledged before.
     pub(crate) delivered: u64,
-    /// Departure of the last of them that was sent only once (Karn's algorithm).
+    /// Time at which the last acknowledged segment that was sent only once had been sent (Karn's algorithm).
     pub(crate) sent: Option<Time>,
-    /// True if one of the acknowledged segments had been retransmitted.
+    /// True if any of the acknowledged segments had been retransmitted.
     pub(crate) repeated: bool,
 }
 
 /// Scoreboard of the outstanding segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
-    /// Ring buffer, indexed by segment number modulo its length, a power of two.
+    /// Ring buffer, indexed by segment number modulo its length, which is a power of two.
     ring: Vec<Entry>,
     detection: LossDetection,
     /// First unacknowledged segment.
@@ -63,31 +64,31 @@ pub(crate) struct Scoreboard {
     sacked: u64,
     lost: u64,
     retransmitted: u64,
-    /// Duplicate acknowledgements, each for one arrival; only without SACK.
+    /// Number of duplicate acknowledgements, each of which stands for an arrival. Used only without SACK.
     duplicates: u64,
-    /// Three highest selectively acknowledged segments, plus one each, highest first; 0 is none.
+    /// The three highest selectively acknowledged segments, each plus one, highest first; 0 means none.
     highest: [u64; 3],
-    /// All segments below without a SACK are marked lost.
+    /// All segments below this one that were not selectively acknowledged are marked as lost.
     lost_below: u64,
-    /// No lost segment below awaits its retransmission, except those in `relost`.
+    /// No lost segment below this one waits for its retransmission, except those in `relost`.
     retransmit_from: u64,
-    /// Segments lost again after their retransmission.
+    /// Segments whose retransmission was lost, too.
     relost: VecDeque<u64>,
-    /// Retransmissions with their times, in order; empty if lost ones are left to the timer.
+    /// Retransmissions with their times, in order. Empty if only the timer detects lost retransmissions.
     repeats: VecDeque<(u64, Time)>,
     track_repeats: bool,
-    /// Latest departure among all arrived segments.
+    /// Latest time of sending among all segments that have arrived.
     newest: Time,
-    /// State of time-based loss detection.
+    /// State of time-based loss detection; `None` for other rules.
     rack: Option<Rack>,
-    /// Delivery rate, for algorithms that use it.
+    /// Estimator of the delivery rate, for congestion control that uses it.
     rate: Option<DeliveryRate>,
-    /// Number of loss marks since the start.
+    /// Number of times that a segment was marked as lost since the start.
     lost_total: u64,
 }
 
 impl Scoreboard {
-    /// Creates an empty scoreboard; `track_repeats` enables the detection of lost retransmissions.
+    /// Creates an empty scoreboard. `track_repeats` enables the detection of lost retransmissions.
     pub(crate) fn new(detection: LossDetection, track_repeats: bool) -> Self {
         Self {
             ring: vec![Entry::default(); CAPACITY_START],
@@ -111,7 +112,7 @@ impl Scoreboard {
         }
     }
 
-    /// Enables the measurement of the delivery rate.
+    /// Enables the estimation of the delivery rate.
     pub(crate) fn with_delivery_rate(mut self) -> Self {
         self.rate = Some(DeliveryRate::new(self.ring.len()));
         self
@@ -133,27 +134,27 @@ impl Scoreboard {
         self.end
     }
 
-    /// Segments sent and not cumulatively acknowledged.
+    /// Returns the number of segments sent but not cumulatively acknowledged.
     pub(crate) fn outstanding(&self) -> u64 {
         self.end - self.una
     }
 
-    /// Segments marked lost and not acknowledged since.
+    /// Returns the number of segments that are marked as lost and not acknowledged since.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Duplicate acknowledgements: arrivals of unknown segments.
+    /// Returns the number of duplicate acknowledgements: arrivals of segments that are not known individually.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Estimated segments in flight (RFC 6675).
+    /// Returns the estimated number of segments in flight (RFC 6675).
     pub(crate) fn pipe(&self) -> u64 {
         (self.outstanding() - self.sacked - self.lost).saturating_sub(self.duplicates) + self.retransmitted
     }
 
-    /// Records the first transmission of a segment.
+    /// Records the first transmission of the next segment; returns its number.
     pub(crate) fn push(&mut self, now: Time) -> u64 {
         if self.outstanding() == self.ring.len() as u64 {
             self.grow();
@@ -185,7 +186,7 @@ impl Scoreboard {
         }
     }
 
-    /// Processes a cumulative acknowledgement of everything below `una`.
+    /// Processes a cumulative acknowledgement of all segments below `una`.
     pub(crate) fn advance(&mut self, una: u64) -> Advance {
         let mut advance = Advance::default();
         while self.una < una.min(self.end) {
@@ -213,7 +214,7 @@ impl Scoreboard {
         advance
     }
 
-    /// Processes a SACK of the segments `start..end`. Returns the number of new ones.
+    /// Processes a SACK of the segments `start..end`. Returns how many were not reported before.
     pub(crate) fn sack(&mut self, start: u64, end: u64) -> u64 {
         let end = end.min(self.end);
         let mut fresh = 0;
@@ -226,25 +227,26 @@ impl Scoreboard {
         fresh
     }
 
-    /// Counts an arrival of an unknown segment, without SACK.
+    /// Without SACK: counts the arrival of some unknown segment.
     pub(crate) fn add_duplicate(&mut self) {
         if self.duplicates + self.lost < self.outstanding() {
             self.duplicates += 1;
         }
     }
 
-    /// Removes duplicates without SACK: all but the first of `segments` acknowledged ones have probably caused duplicate acknowledgements.
+    /// Without SACK: reduces the duplicates after a cumulative acknowledgement of `segments`. All of these but the
+    /// first one have probably caused duplicate acknowledgements before.
     pub(crate) fn remove_duplicates(&mut self, segments: u64) {
         self.duplicates =
             self.duplicates.saturating_sub(segments.saturating_sub(1)).min(self.outstanding() - self.lost);
     }
 
-    /// Resets the duplicate acknowledgements.
+    /// Without SACK: resets the number of duplicate acknowledgements.
     pub(crate) fn clear_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
-    /// Marks segments lost by the detection rule; returns their number.
+    /// Marks segments as lost by the configured rule; returns their number.
     pub(crate) fn detect_losses(&mut self) -> u64 {
         let below = match self.detection {
             LossDetection::Rfc6675 => self.highest[2].saturating_sub(1),
@@ -259,7 +261,8 @@ impl Scoreboard {
         self.mark_lost_below(self.una + 1);
     }
 
-    /// Marks everything without a SACK lost after a timeout, including retransmissions.
+    /// Called after a timeout: marks all segments as lost that were not selectively acknowledged, including those whose
+    /// retransmission is in flight.
     pub(crate) fn mark_all_lost(&mut self) {
         self.duplicates = 0;
         self.relost.clear();
@@ -279,7 +282,7 @@ impl Scoreboard {
         self.retransmit_from = self.una;
     }
 
-    /// Next lost segment to retransmit.
+    /// Returns the next lost segment to be retransmitted.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == self.retransmitted && self.relost.is_empty() {
             return None;
@@ -302,7 +305,7 @@ impl Scoreboard {
         None
     }
 
-    /// Last outstanding segment that was neither selectively acknowledged nor retransmitted.
+    /// Returns the last outstanding segment if it was neither selectively acknowledged nor retransmitted.
     pub(crate) fn last_unsacked(&self) -> Option<u64> {
         let last = self.end.checked_sub(1).filter(|&last| last >= self.una)?;
         let entry = self.entry(last);
@@ -332,7 +335,7 @@ impl Scoreboard {
         let by_time = self.rack.is_some();
         let entry = self.entry_mut(segment);
         let (sent, lost, retransmitted, repeated) = (entry.sent, entry.lost, entry.retransmitted, entry.repeated);
-        // Linux assumes that the original arrived, unless that was marked lost.
+        // Like Linux, assume that the original has arrived, unless it was marked as lost.
         let stays = by_time && retransmitted && !lost;
         entry.skip = 1;
         entry.lost = false;
@@ -370,7 +373,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// Marks retransmissions lost after which a later transmission has arrived; returns their number.
+    /// Marks retransmissions as lost if a segment sent later has arrived. Returns their number.
     pub(crate) fn detect_lost_retransmissions(&mut self) -> u64 {
         let mut fresh = 0;
         while let Some(&(segment, sent)) = self.repeats.front() {
@@ -393,7 +396,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// First segment from `from` on, or the end, without a SACK.
+    /// Returns the first segment from `from` on that was not selectively acknowledged, or the end.
     fn next_unsacked(&mut self, from: u64) -> u64 {
         let mut root = from;
         while root < self.end && self.entry(root).skip > 0 {

@@ -1,4 +1,4 @@
-//! Sending end: handshake, transmission, acknowledgements, and timers.
+//! Sender of the TCP model: handshake, transmission, processing of acknowledgements, and timers.
 
 mod ack;
 mod ecn;
@@ -21,16 +21,16 @@ use ecn::SenderEcn;
 use linux::Linux;
 use pacing::Pacer;
 
-/// Counters of the sender since the start.
+/// Counters of a sender since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Data segments sent, including retransmissions.
     pub segments: u64,
     /// Data segments retransmitted.
     pub retransmissions: u64,
-    /// Retransmission timeouts after the handshake.
+    /// Retransmission timeouts of data.
     pub timeouts: u64,
-    /// Fast recoveries entered.
+    /// Fast recoveries started.
     pub recoveries: u64,
     /// Tail loss probes sent (RFC 8985).
     pub probes: u64,
@@ -40,9 +40,9 @@ pub struct SenderStats {
     pub acked_bytes: u64,
     /// Segments acknowledged, cumulatively or selectively.
     pub delivered_segments: u64,
-    /// Delivered segments whose acknowledgement echoed a mark.
+    /// Delivered segments whose acknowledgement carried ECE.
     pub delivered_ce_segments: u64,
-    /// Window reductions for marks.
+    /// Window reductions because of ECN marks.
     pub ecn_reductions: u64,
 }
 
@@ -54,7 +54,7 @@ enum State {
     Finished,
 }
 
-/// Sending end. See the [module](super) for its use.
+/// Sender of the TCP model. See the [module](super) for its use.
 #[derive(Clone, Debug)]
 pub struct Sender {
     config: Config,
@@ -66,24 +66,24 @@ pub struct Sender {
     window: Window,
     controller: Controller,
     phase: Phase,
-    /// Segment whose acknowledgement ends the phase.
+    /// Segment whose acknowledgement ends the current phase.
     recovery_point: u64,
     recovery: RecoveryWindow,
-    /// Send the next segment whatever the window.
+    /// Send the next segment even if the window is full.
     force: bool,
-    /// True after the rescue retransmission of this recovery (RFC 6675, NextSeg rule 4).
+    /// True after the rescue retransmission of the current recovery (RFC 6675, NextSeg rule 4).
     rescued: bool,
     rtt: RttEstimator,
-    /// Deadline of the retransmission timer, of SYN or data.
+    /// Deadline of the retransmission timer, for SYN or data.
     deadline: Option<Time>,
     syn_sent: Time,
-    /// Send a SYN, or the final acknowledgement of the handshake.
+    /// A SYN, or the final acknowledgement of the handshake, is to be sent.
     control_due: bool,
     ts_recent: Time,
-    /// First segment beyond the receiver's or the sender's own buffer. Never decreases.
+    /// First segment that does not fit into the receiver's or the sender's buffer. Never decreases.
     offered_end: u64,
     pacer: Pacer,
-    /// True if only the congestion window stopped the last poll.
+    /// True if nothing but the congestion window stopped the last poll.
     window_limited: bool,
     linux: Linux,
     ecn: SenderEcn,
@@ -91,8 +91,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender of `total_bytes` and a FIN, or of an endless stream. It connects at the first poll. `seed` feeds an algorithm's
-    /// random choices; only BBR has any.
+    /// Creates a sender of `total_bytes` and a FIN, or of an endless stream. It connects at the first poll. `seed`
+    /// determines random choices of the congestion control; only BBR makes any.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Sender {
         })
     }
 
-    /// Processes a received segment.
+    /// Processes a segment from the receiver.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         if !segment.flags.ack {
             return;
@@ -138,7 +138,7 @@ impl Sender {
             State::Closed | State::Finished => {}
             State::SynSent if segment.flags.syn && segment.ack == 1 => self.establish(now, segment),
             State::SynSent => {}
-            // The final acknowledgement of the handshake was lost.
+            // The receiver has repeated its answer, so the final acknowledgement of the handshake was lost.
             State::Established if segment.flags.syn => self.control_due = true,
             State::Established => {
                 self.ts_recent = self.ts_recent.max(segment.ts_val);
@@ -151,7 +151,7 @@ impl Sender {
         }
     }
 
-    /// Next segment to send, if permitted.
+    /// Returns the next segment that may be sent now, if there is one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         match self.state {
             State::Closed => {
@@ -172,26 +172,26 @@ impl Sender {
         }
     }
 
-    /// Records the number of segments queued in the host's device, before the next poll.
+    /// Sets the number of segments queued in the host's network device. Called before each poll.
     pub fn note_device_queue(&mut self, segments: usize) {
         self.linux.device_waiting = segments as u64;
     }
 
-    /// True if it must be polled again when a segment has left the device.
+    /// Returns true if the sender must be polled again when a segment has left the network device.
     #[must_use]
     pub fn waits_for_device(&self) -> bool {
         self.linux.waits_for_device
     }
 
-    /// Deadline of the next [`handle_timeout`](Self::handle_timeout).
+    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        // A paced segment may have been acknowledged before its time.
+        // All data may have been acknowledged before the time of the next paced segment.
         let wake = self.pacer.wake().filter(|_| self.state != State::Finished);
         self.deadline.into_iter().chain(wake).min()
     }
 
-    /// Acts on expired deadlines.
+    /// Handles deadlines that have expired.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
@@ -209,61 +209,61 @@ impl Sender {
         }
     }
 
-    /// Configuration of the connection.
+    /// Returns the configuration of the connection.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     #[must_use]
     pub fn stats(&self) -> SenderStats {
         self.stats
     }
 
-    /// True once the stream and the FIN have been acknowledged.
+    /// Returns true once the stream and the FIN have been acknowledged.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.state == State::Finished
     }
 
-    /// True once the handshake is over.
+    /// Returns true once the handshake is complete.
     #[must_use]
     pub fn is_established(&self) -> bool {
         matches!(self.state, State::Established | State::Finished)
     }
 
-    /// The congestion window, in segments.
+    /// Returns the congestion window, in segments.
     #[must_use]
     pub fn cwnd_segments(&self) -> u32 {
         self.window.cwnd
     }
 
-    /// The slow-start threshold, in segments; `None` while it is unlimited.
+    /// Returns the slow-start threshold, in segments; `None` while it is unlimited.
     #[must_use]
     pub fn ssthresh_segments(&self) -> Option<u32> {
         (self.window.ssthresh < u32::MAX).then_some(self.window.ssthresh)
     }
 
-    /// Estimated segments in flight.
+    /// Returns the estimated number of segments in flight.
     #[must_use]
     pub fn pipe_segments(&self) -> u64 {
         self.board.pipe()
     }
 
-    /// State of loss recovery.
+    /// Returns the phase of loss recovery.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Smoothed RTT, once measured.
+    /// Returns the smoothed RTT; `None` before the first sample.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.srtt_ns().map(Duration::from_nanos)
     }
 
-    /// Current RTO (RFC 6298), including its back-off.
+    /// Returns the current RTO (RFC 6298), including exponential back-off.
     #[must_use]
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rtt.rto_ns())
@@ -291,7 +291,7 @@ impl Sender {
             self.rtt.on_sample(now.since(self.syn_sent).as_nanos() as u64);
         }
         self.rtt.end_back_off();
-        // RFC 6928, section 2.
+        // RFC 6928, section 2: after several losses of the SYN, start with one segment.
         if self.stats.syn_retransmissions > 1 {
             self.window.cwnd = 1;
         }
@@ -340,7 +340,7 @@ impl Sender {
 
     fn retransmit(&mut self, now: Time, segment: u64) -> Segment {
         self.force = false;
-        // RFC 6298, section 5.1; Linux also restarts it when the first outstanding segment goes out again.
+        // RFC 6298, section 5.1. Linux also restarts the timer when the first outstanding segment is sent again.
         if self.deadline.is_none() || segment == self.board.una() {
             self.restart_timer(now);
         }
@@ -350,8 +350,8 @@ impl Sender {
         self.repeated_data(now, segment)
     }
 
-    /// Rescue retransmission (RFC 6675, NextSeg rule 4): at the end of the stream, a lost tail is followed by nothing that would reveal its
-    /// loss.
+    /// Performs a rescue retransmission (RFC 6675, NextSeg rule 4). It is needed at the end of the stream: if the last
+    /// segments are lost, no later segment can reveal that.
     fn rescue(&mut self, now: Time) -> Option<Segment> {
         if self.phase != Phase::Recovery || self.rescued || !self.config.uses_sack() {
             return None;
@@ -369,7 +369,7 @@ impl Sender {
         }
     }
 
-    /// Records that the stream, not the path, limits the measured rate.
+    /// Records that the application, not the path, limits the measured rate.
     fn note_app_limited(&mut self) {
         let pipe = self.board.pipe();
         if let Some(rate) = self.board.delivery_rate() {
@@ -383,7 +383,8 @@ impl Sender {
             return;
         }
         self.stats.timeouts += 1;
-        // Once per loss: not for a segment that the timer has already sent again (RFC 5681, section 3.1).
+        // Reduce the threshold once per loss, and not again if the timer retransmits the same segment repeatedly (RFC
+        // 5681, section 3.1).
         if self.phase != Phase::Loss || self.rtt.backoff() == 0 {
             self.window.ssthresh = self.controller.threshold(&self.window);
         }
@@ -415,7 +416,7 @@ impl Sender {
         self.offered_end = self.offered_end.max(end);
     }
 
-    /// Sequence number of a segment's first byte.
+    /// Returns the sequence number of a segment's first byte.
     fn seq(&self, segment: u64) -> u64 {
         let start = segment * u64::from(self.config.mss_bytes);
         1 + self.total_bytes.map_or(start, |total| start.min(total))
@@ -428,7 +429,7 @@ impl Sender {
         self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
-    /// Builds a segment for its first transmission.
+    /// Builds a data segment for its first transmission.
     fn new_data(&mut self, now: Time, segment: u64) -> Segment {
         let mut data = self.data(now, segment);
         self.mark_outgoing(&mut data, true);

@@ -1,15 +1,15 @@
 //! Congestion window and its growth.
 
-/// Window in segments, as in Linux.
+/// Congestion window, counted in segments as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Congestion window, segments.
     pub(crate) cwnd: u32,
     /// Slow-start threshold, segments.
     pub(crate) ssthresh: u32,
-    /// Acknowledgements counted towards the next segment of growth.
+    /// Acknowledged segments counted towards the next growth by one segment.
     pub(crate) credit: u32,
-    /// Upper limit, segments.
+    /// Maximum window, segments.
     pub(crate) limit: u32,
 }
 
@@ -22,7 +22,8 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Grows by one segment per acknowledged one, up to the threshold. Returns the remaining acknowledged ones.
+    /// Grows by one segment per acknowledged segment, up to the threshold. Returns the number of acknowledged segments
+    /// that are left.
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let target = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (target - self.cwnd);
@@ -30,7 +31,7 @@ impl Window {
         left
     }
 
-    /// Grows by one segment per `every` acknowledged.
+    /// Grows by one segment per `every` acknowledged segments.
     pub(crate) fn additive_increase(&mut self, every: u32, acked: u32) {
         let every = every.max(1);
         if self.credit >= every {

@@ -1,4 +1,4 @@
-//! Reference points measured with a Linux 6.12 kernel in virtual time, and the models at the same points.
+//! Reference points measured with a Linux 6.12 kernel in virtual time, and runs of the models at the same points.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_time::Time;
 
 use super::{Dumbbell, Flow, Path};
 
-/// Practically infinite: the kernel's access links have no rate.
+/// Rate of the access links, bit/s: practically infinite, because the kernel's access links have no rate limit.
 const ACCESS_BPS: u64 = 1_000_000_000_000;
 
 const PACKET_BYTES: u32 = 1500;
@@ -24,7 +24,8 @@ pub(crate) struct Point {
     pub(crate) flows: usize,
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
-    /// Total goodput of all flows: mean of the runs, with its standard error.
+    /// Total goodput of all flows, Mbit/s: the mean of several runs. `standard_error_mbps` is the standard error of
+    /// that mean.
     pub(crate) goodput_mbps: f64,
     pub(crate) standard_error_mbps: f64,
     /// Retransmitted segments per second.
@@ -42,7 +43,7 @@ pub(crate) struct Outcome {
 
 pub(crate) const CSV: &str = include_str!("../data/kernel_reference.csv");
 
-/// Parses a table of such rows. Lines starting with `#` are comments, and the first other line is the header.
+/// Parses a table of reference points. Lines starting with `#` are comments; the first other line is the header.
 pub(crate) fn points(csv: &str) -> Vec<Point> {
     let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -69,7 +70,7 @@ fn point(header: &[&str], row: &[&str]) -> Point {
 }
 
 impl Point {
-    /// Model of the kernel's algorithm.
+    /// Returns the configuration of the model for the kernel's algorithm.
     pub(crate) fn config(&self) -> Config {
         Config::modern(match self.tcp.as_str() {
             "cubic" => Congestion::Cubic,
@@ -79,18 +80,20 @@ impl Point {
         })
     }
 
-    /// Runs the point for its duration.
+    /// Runs the model at this point, for the duration of the point.
     pub(crate) fn run(&self, seed: u64) -> Outcome {
         let rate_bps = self.bottleneck_mbps * 1_000_000;
         let mut path = Path::drop_tail(rate_bps, self.limit_packets + 1, self.loss_percent / 100.0, seed);
         path.access_bps = ACCESS_BPS;
-        // The kernel's bottleneck is a token bucket, HTB with a burst of one packet, which sends while it has no debt (`htb_class_mode`):
-        // after a pause two packets leave at once, and the third waits. So one more packet fits, and each leaves earlier than on a line of
-        // that rate: by two packet times behind another, which windows feel, and by one alone, which is the smallest RTT in BBR's model.
+        // The kernel's bottleneck is a token bucket: HTB with a burst of one packet, which sends as long as it has no
+        // debt (`htb_class_mode`). After a pause, two packets leave immediately, and the third waits. Thus one more
+        // packet fits into the queue, and each packet leaves earlier than on a line of that rate. A packet behind
+        // another leaves two packet times earlier, which matters for windows. A packet on its own leaves one packet
+        // time earlier, which determines the smallest RTT in BBR's model.
         let packets_early = if self.tcp == "bbr" { 1.0 } else { 2.0 };
         let packet_s = f64::from(PACKET_BYTES * 8) / rate_bps as f64;
         let rtt = Duration::from_nanos(((self.rtt_ms / 1e3 - packets_early * packet_s).max(0.0) * 1e9) as u64);
-        // Runs without loss differ only by their start between two ticks of the hosts' clocks.
+        // Runs without loss differ only in the time of their start between two ticks of the hosts' clocks.
         let start = Time::from_ns(seed % 16 * 1_300_000);
         let flow = Flow { start, ..Flow::new(Transport::Tcp(self.config()), rtt, None) };
         let mut dumbbell = Dumbbell::new(path, vec![flow; self.flows], Nobody);
@@ -105,7 +108,8 @@ impl Point {
         }
     }
 
-    /// Mean over 3 to `runs_max` runs, until the standard error is a fortieth of the goodput, and that standard error.
+    /// Runs the model 3 to `runs_max` times, until the standard error of the goodput is a fortieth of it. Returns the
+    /// means and that standard error.
     pub(crate) fn mean(&self, runs_max: u64) -> (Outcome, f64) {
         let mut outcomes = Vec::new();
         loop {

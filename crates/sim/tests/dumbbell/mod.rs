@@ -1,4 +1,4 @@
-//! Harness of flows over one bottleneck.
+//! Test harness: flows over one bottleneck.
 //!
 //! ```text
 //! sender ─ access ─► queue ─ bottleneck ─► loss ─► access ─► receiver, and back the same way without loss
@@ -16,19 +16,19 @@ use dfcp_time::Time;
 pub(crate) mod kernel;
 pub(crate) mod reference;
 
-/// Sampling interval of the queue, out of step with anything periodic.
+/// Sampling interval of the queue, chosen to be out of step with anything periodic.
 const SAMPLE_EVERY: Duration = Duration::from_micros(97);
 
-/// Path shared by all flows.
+/// Path that all flows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    /// Bottleneck in the direction of data; the return link is equal, without loss and with an unlimited queue.
+    /// Bottleneck in the direction of data. The return link is the same, but without loss and with an unlimited queue.
     pub(crate) bottleneck: LinkConfig,
     pub(crate) access_bps: u64,
     pub(crate) seed: u64,
 }
 
-/// Flow over the path.
+/// Flow over the shared path.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) transport: Transport,
@@ -46,7 +46,8 @@ pub(crate) struct Dumbbell<O = Nobody> {
 }
 
 impl Path {
-    /// FIFO queue of `buffer_packets` at the bottleneck, a loss of `loss` behind it, and access links of 10 Gbit/s.
+    /// Returns a path with a FIFO queue of `buffer_packets` at the bottleneck, random loss with probability `loss`
+    /// behind it, and access links of 10 Gbit/s.
     pub(crate) fn drop_tail(rate_bps: u64, buffer_packets: usize, loss: f64, seed: u64) -> Self {
         let bottleneck = LinkConfig::default()
             .with_rate_bps(rate_bps)
@@ -57,7 +58,7 @@ impl Path {
 }
 
 impl Flow {
-    /// Flow that starts at time zero.
+    /// Returns a flow that starts at time zero.
     pub(crate) fn new(transport: Transport, rtt: Duration, bytes: Option<u64>) -> Self {
         Self { transport, rtt, start: Time::ZERO, bytes }
     }
@@ -98,7 +99,7 @@ impl<O: Observer> Dumbbell<O> {
         self.simulation.flow(self.flows[flow])
     }
 
-    /// Runs up to `until`; returns the mean queue length of the bottleneck in packets.
+    /// Runs up to `until`. Returns the mean queue length of the bottleneck, packets.
     pub(crate) fn run_sampling(&mut self, until: Time) -> f64 {
         let (mut waiting, mut samples) = (0, 0);
         while self.simulation.now() < until {
@@ -109,7 +110,7 @@ impl<O: Observer> Dumbbell<O> {
         waiting as f64 / f64::from(samples)
     }
 
-    /// Goodput of each flow over an interval, Mbit/s.
+    /// Returns the goodput of each flow over an interval, Mbit/s.
     pub(crate) fn goodput_mbps(&mut self, from: Time, to: Time) -> Vec<f64> {
         self.simulation.run_until(from);
         let before = self.delivered_bytes();
@@ -117,19 +118,19 @@ impl<O: Observer> Dumbbell<O> {
         self.goodput_since(&before, from)
     }
 
-    /// Application bytes received per flow so far.
+    /// Returns the application bytes received so far, per flow.
     pub(crate) fn delivered_bytes(&self) -> Vec<u64> {
         (0..self.flows.len()).map(|flow| self.report(flow).delivered_bytes).collect()
     }
 
-    /// Goodput of each flow since `from`, at which it had `before` bytes, Mbit/s.
+    /// Returns the goodput of each flow since the time `from`, at which `before` bytes had been received, Mbit/s.
     pub(crate) fn goodput_since(&self, before: &[u64], from: Time) -> Vec<f64> {
         let seconds = self.simulation.now().since(from).as_secs_f64();
         let bytes = self.delivered_bytes().into_iter().zip(before).map(|(after, before)| after - before);
         bytes.map(|bytes| bytes as f64 * 8.0 / seconds / 1e6).collect()
     }
 
-    /// Sender of a TCP flow.
+    /// Returns the sender of a TCP flow.
     pub(crate) fn tcp_sender(&self, flow: usize) -> &tcp::Sender {
         match self.simulation.end(self.flows[flow], false) {
             End::TcpSender(sender) => sender,
@@ -137,7 +138,7 @@ impl<O: Observer> Dumbbell<O> {
         }
     }
 
-    /// Receiver of a TCP flow.
+    /// Returns the receiver of a TCP flow.
     pub(crate) fn tcp_receiver(&self, flow: usize) -> &tcp::Receiver {
         match self.simulation.end(self.flows[flow], true) {
             End::TcpReceiver(receiver) => receiver,

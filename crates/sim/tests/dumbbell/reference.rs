@@ -1,4 +1,4 @@
-//! Reference points measured with ns-3, and the models at the same points.
+//! Reference points measured with ns-3, and runs of the models at the same points.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_time::Time;
 
 use super::{Dumbbell, Flow, Path};
 
-/// Header of ns-3's point-to-point links, which counts in transmission times.
+/// Length of the link header on ns-3's point-to-point links, bytes. It counts in transmission times.
 const LINK_HEADER_BYTES: u32 = 2;
 
 /// Row of `ns3_reference.csv`.
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) goodput_mbps: f64,
     pub(crate) flows_mbps: Vec<f64>,
     pub(crate) queue_share: f64,
-    /// Packets through the bottleneck in the direction of data.
+    /// Packets that passed the bottleneck in the direction of data.
     pub(crate) packets: u64,
     pub(crate) timeouts: u64,
     pub(crate) recoveries: u64,
@@ -66,7 +66,7 @@ fn fields(line: &str) -> Vec<String> {
 fn point(header: &[String], row: &[String]) -> Point {
     let text = |name: &str| row[header.iter().position(|column| column == name).unwrap()].clone();
     let number = |name: &str| text(name).parse::<f64>().unwrap();
-    // Settings common to all rows, also of the models below.
+    // Settings that all rows, and the models below, have in common.
     for (name, value) in [
         ("min_rto_s", 0.2),
         ("delayed_ack_s", 0.04),
@@ -98,7 +98,7 @@ fn point(header: &[String], row: &[String]) -> Point {
 }
 
 impl Point {
-    /// Configuration of the models for this row: ns-3 follows the RFCs.
+    /// Returns the configuration of the model for this row. Ns-3 follows the RFCs.
     pub(crate) fn config(&self) -> Config {
         let congestion = match self.tcp.as_str() {
             "cubic" => Congestion::Cubic,
@@ -110,7 +110,7 @@ impl Point {
         Config { rto_floor: RtoFloor::Timer, header_bytes, ..rfc }
     }
 
-    /// Runs the point for its duration.
+    /// Runs the model at this point, for the duration of the point.
     pub(crate) fn run(&self) -> Outcome {
         self.run_with(self.config(), self.seed, self.duration_s, self.warmup_s)
     }

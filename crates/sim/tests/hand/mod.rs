@@ -1,4 +1,4 @@
-//! Harness for a sender driven by hand.
+//! Test harness for a TCP sender that is driven by hand.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -11,14 +11,14 @@ use dfcp_time::Time;
 
 pub(crate) const MSS: u64 = 1448;
 
-/// Sender driven by hand: acknowledgements in, segment numbers out.
+/// Sender driven by hand: the test passes acknowledgements in and gets the numbers of sent segments.
 pub(crate) struct Hand {
     pub(crate) sender: Sender,
     pub(crate) now: Time,
 }
 
 impl Hand {
-    /// Connection after the handshake, with the first window sent.
+    /// Returns a sender after the handshake, and the segments of its first window.
     pub(crate) fn connected(config: Config) -> (Self, Vec<u64>) {
         let mut hand = Self { sender: Sender::new(config, None, 1).unwrap(), now: Time::ZERO };
         let syn = hand.sender.poll_transmit(hand.now).unwrap();
@@ -66,7 +66,8 @@ impl Hand {
         sent
     }
 
-    /// Acknowledges everything below segment `una`, and the `sacked` ranges. Returns the segments sent then.
+    /// Acknowledges all segments below `una`, and selectively those in the ranges `sacked`. Returns the segments sent
+    /// in response.
     pub(crate) fn ack(&mut self, una: u64, sacked: &[(u64, u64)]) -> Vec<u64> {
         let segment = self.ack_segment(una, sacked);
         self.now += Duration::from_micros(100);

@@ -1,26 +1,27 @@
-//! Records about arrivals besides their counts: earlier marks of the receiver's clock, ECN, and lost datagrams. Each is a feature;
-//! `spec/wire-format.md` §9 defines the fields.
+//! Records about arrivals in addition to the report's counters: earlier marks of the receiver's clock, ECN counts, and
+//! lost datagrams. Each record is an optional feature; `spec/wire-format.md` §9 defines the fields.
 
 use crate::DecodeError;
 use crate::bytes::Reader;
 use crate::sizes::{LOSS_RUNS_MAX, MARKS_MAX};
 
-/// Bytes of a [`Mark`].
+/// Length of an encoded [`Mark`], bytes.
 pub(super) const MARK_BYTES: usize = 9;
-/// Maximum length of a [`LossRun`].
+/// Maximum length of an encoded [`LossRun`], bytes.
 pub(super) const LOSS_RUN_BYTES_MAX: usize = 16;
-/// Bytes of [`EcnCounts`].
+/// Length of encoded [`EcnCounts`], bytes.
 pub(super) const ECN_BYTES: usize = 8;
 const BITS_24: u32 = (1 << 24) - 1;
 
-/// State of arrivals at an earlier time, relative to the arrival of the report's highest datagram. Each number is below 2²⁴.
+/// State of arrivals at an earlier time, relative to the arrival of the report's highest datagram. Each number is below
+/// 2²⁴.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// Time before that arrival, µs; not 0.
+    /// Time before the arrival of the report's highest datagram, µs; not 0.
     pub back_us: u32,
-    /// Amount by which the highest datagram's number was lower.
+    /// Amount by which the highest datagram number was lower at that time.
     pub numbers_back: u32,
-    /// Amount by which the count of received datagrams was lower.
+    /// Amount by which the count of received datagrams was lower at that time.
     pub received_back: u32,
 }
 
@@ -29,7 +30,7 @@ pub struct Mark {
 pub struct Marks<'a>(Reader<'a>);
 
 impl Mark {
-    /// Encodes the mark; `None` if a number does not fit.
+    /// Encodes the mark; `None` if a number does not fit into 24 bits.
     pub(super) fn to_bytes(self) -> Option<[u8; MARK_BYTES]> {
         let mut bytes = [0; MARK_BYTES];
         let numbers = [self.back_us, self.numbers_back, self.received_back];
@@ -43,7 +44,7 @@ impl Mark {
         Some(bytes)
     }
 
-    /// True if this mark may follow `newer`: it is earlier, and neither number was higher.
+    /// Returns true if this mark may follow `newer`: it is earlier, and neither count was higher.
     const fn may_follow(&self, newer: &Self) -> bool {
         self.back_us > newer.back_us
             && self.numbers_back >= newer.numbers_back
@@ -79,10 +80,10 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Counts of distinct datagrams by the ECN field of their IP packets (RFC 3168 §5); each wraps.
+/// Counters of distinct datagrams by the ECN field of their IP packets (RFC 3168 §5). Each counter wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
-    /// Datagrams that arrived with CE: marked by a queue on the path.
+    /// Datagrams that arrived with CE: a queue on the path has marked them.
     pub ce: u32,
     /// Datagrams that arrived with ECT(0) or ECT(1). The path clears the field if `ect` and `ce` together are below the
     /// number of arrived datagrams that were sent with ECT.
@@ -101,12 +102,13 @@ impl EcnCounts {
     }
 }
 
-/// Run of consecutive lost datagrams, including numbers that the sender skipped.
+/// A run of consecutive lost datagrams, including numbers that the sender skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossRun {
-    /// Number of arrivals above the run: up to and including the report's highest datagram, or up to the previous run. At least 1.
+    /// Number of received datagrams directly above the run, up to the report's highest datagram (inclusive) or up to
+    /// the previous run. At least 1.
     pub gap: u32,
-    /// Number of lost datagrams, at least 1.
+    /// Number of lost datagrams in the run, at least 1.
     pub length: u32,
 }
 
@@ -115,7 +117,7 @@ pub struct LossRun {
 pub struct LossRuns<'a>(Reader<'a>);
 
 impl LossRun {
-    /// Shortest encoding, at the front of the array, with its length; `None` for an invalid run.
+    /// Returns the shortest encoding, at the front of the array, and its length; `None` for an invalid run.
     pub(super) fn to_bytes(self) -> Option<([u8; LOSS_RUN_BYTES_MAX], usize)> {
         let mut bytes = [0; LOSS_RUN_BYTES_MAX];
         let mut len = 0;
@@ -148,7 +150,7 @@ impl<'a> LossRuns<'a> {
             if gap == 0 || length == 0 {
                 return refused("a gap or a loss run has no datagrams");
             }
-            // Each number is below 2⁶², so three of them cannot overflow.
+            // Each number is below 2⁶², so a sum of three cannot overflow.
             span += gap + length;
             if span > u64::from(u32::MAX) {
                 return refused("its loss runs reach back further than datagram numbers do");
@@ -167,7 +169,8 @@ impl Iterator for LossRuns<'_> {
     }
 }
 
-/// Shortest encoding of a variable-length integer (RFC 9000 §16), at the front of the array, with its length.
+/// Returns the shortest encoding of a variable-length integer (RFC 9000 §16), at the front of the array, and its
+/// length.
 fn encode_integer(number: u32) -> ([u8; 8], usize) {
     let number = u64::from(number);
     let (exponent, count) = match number {
@@ -180,7 +183,7 @@ fn encode_integer(number: u32) -> ([u8; 8], usize) {
     ((number << (64 - bits) | exponent << 62).to_be_bytes(), count)
 }
 
-/// Next variable-length integer (RFC 9000 §16), in any length.
+/// Decodes the next variable-length integer (RFC 9000 §16), in any of its lengths.
 fn decode_integer(reader: &mut Reader<'_>) -> Option<u64> {
     let [first] = reader.array()?;
     let more = (1 << (first >> 6)) - 1;
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn integers_are_those_of_rfc_9000() {
-        // Samples of RFC 9000 §A.1.
+        // Samples from RFC 9000 §A.1.
         let samples: [(&[u8], u64); 5] = [
             (&[0xC2, 0x19, 0x7C, 0x5E, 0xFF, 0x14, 0xE8, 0x8C], 151_288_809_941_952_652),
             (&[0x9D, 0x7F, 0x3E, 0x7D], 494_878_333),

@@ -1,22 +1,22 @@
-//! Received symbols of messages: a list of messages in the order of their ids.
+//! Received symbols of messages in a report: a list of messages in the order of their ids.
 
 use super::runs::{COMPLETE, EMPTY, RUN_BITS};
 use crate::DecodeError;
 use crate::bytes::Reader;
 use crate::sizes::MESSAGE_SYMBOLS_MAX;
 
-/// Length of an encoded [`MessagesState`]; the list follows.
+/// Length of an encoded [`MessagesState`], bytes; the list follows.
 pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
-/// Maximum length of a [`SymbolSet`].
+/// Maximum length of a [`SymbolSet`], bytes.
 const SYMBOL_SET_BYTES_MAX: usize = MESSAGE_SYMBOLS_MAX as usize / 8;
 
-/// State of messages in a report, besides the list of them.
+/// State of messages in a report, in addition to the list of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessagesState {
     /// Id of the list's first message.
     pub first_id: u32,
-    /// XOR of the secrets of the symbols that the list reports as received, and of all source symbols of the messages it reports as
-    /// complete; 0 in connections without proofs.
+    /// XOR of two groups of secrets: secrets of the symbols that the list reports as received, and secrets of all
+    /// source symbols of messages that it reports as complete. 0 in connections without proofs.
     pub proof: u32,
 }
 
@@ -31,12 +31,12 @@ pub enum MessageRun<'a> {
     Partial(SymbolSet<'a>),
 }
 
-/// Set of encoding symbol ids of one message: a bit per id, from the most significant bit of the first byte on.
+/// Set of encoding symbol ids of one message: one bit per id, starting with the most significant bit of the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SymbolSet<'a>(&'a [u8]);
 
 impl<'a> SymbolSet<'a> {
-    /// Set in these bytes; `None` unless there are 1 to 128, the last of them not zero.
+    /// Makes a set from its bytes; `None` unless there are 1 to 128 bytes and the last byte is not zero.
     #[must_use]
     pub const fn new(bits: &'a [u8]) -> Option<Self> {
         match bits {
@@ -45,14 +45,14 @@ impl<'a> SymbolSet<'a> {
         }
     }
 
-    /// True if the symbol with this id is in the set.
+    /// Returns true if the symbol with this id is in the set.
     #[must_use]
     pub fn contains(self, esi: u32) -> bool {
         let byte = usize::try_from(esi / 8).ok().and_then(|at| self.0.get(at));
         byte.is_some_and(|byte| byte << (esi % 8) & 0x80 != 0)
     }
 
-    /// The ids in the set, in ascending order.
+    /// Returns the ids in the set, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
         (0..self.0.len() as u32 * 8).filter(move |&esi| self.contains(esi))
     }
@@ -62,7 +62,7 @@ impl<'a> SymbolSet<'a> {
     }
 }
 
-/// Iterator over a list of messages, one [`MessageRun`] per entry. A long run may be split into several.
+/// Iterator over a list of messages: one [`MessageRun`] per entry. A long run may be split into several entries.
 #[derive(Clone, Debug)]
 pub struct MessageRuns<'a>(Reader<'a>);
 
@@ -71,7 +71,7 @@ impl<'a> MessageRuns<'a> {
     pub(super) fn read(kind: u8, list: &'a [u8], first_id: u32) -> Result<Self, DecodeError> {
         let refused = |what| Err(DecodeError::RecordValue { kind, what });
         let mut reader = Reader::new(list);
-        // A list has at most 64 messages per byte, so this cannot overflow.
+        // A list has at most 64 messages per byte, so this sum cannot overflow.
         let mut end = u64::from(first_id);
         while reader.left() > 0 {
             end += match next(&mut reader) {

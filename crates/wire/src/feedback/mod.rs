@@ -1,4 +1,5 @@
-//! Payload of feedback segments (flag FBK): a report of fixed layout about the connection, then records about its streams, as many as fit.
+//! Payload of feedback segments (flag FBK): a report about the connection, in a fixed layout, then as many records
+//! about its streams as fit.
 
 mod arrivals;
 mod messages;
@@ -17,36 +18,36 @@ use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamLimits};
 use record::{limits_to_bytes, read_limits};
 
-/// Fixed part of a feedback payload. All counts refer to the direction that the report describes.
+/// Fixed part of a feedback payload. All numbers count the direction that the report describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Highest datagram number (S3) seen.
     pub highest_datagram: u32,
-    /// Distinct valid datagrams received, including control; wraps.
+    /// Number of distinct valid datagrams received, including control; wraps.
     pub datagrams_received: u32,
-    /// Bytes of these datagrams: header, options, payload and CRC or tag.
+    /// Bytes of these datagrams: header, options, payload, and CRC or tag.
     pub bytes_received: u64,
     /// Time from the arrival of the highest datagram to the sending of this report, in microseconds.
     pub hold_us: u32,
-    /// Rate at which bytes arrive, in bits per second, as the receiver estimates it.
+    /// Arrival rate of the received bytes as estimated by the receiver, bit/s.
     pub arrival_rate_bps: u64,
-    /// Memory for blocks that the receiver's application has not read, KiB, over all streams. The value may fall (`spec/protocol.md`
+    /// Receiver's memory for unread blocks, KiB, over all streams. The value may fall (`spec/protocol.md`
     /// \[window-3\]).
     pub memory_kib: u32,
-    /// Total number of streams of each kind that the peer may have opened; never falls.
+    /// Total number of streams of each kind that the peer may have opened since the start; never falls.
     pub streams: StreamLimits,
-    /// Wasted datagrams.
+    /// Data datagrams that did not help the receiver.
     pub wasted: Wasted,
 }
 
-/// Distinct data datagrams that were wasted so far, by cause; each number wraps.
+/// Numbers of distinct data datagrams that were wasted so far, by cause. Each number wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wasted {
-    /// Symbols linearly dependent on earlier ones.
+    /// Symbols that were linearly dependent on earlier ones.
     pub dependent: u32,
     /// Symbols of blocks that were already decoded.
     pub late: u32,
-    /// Symbols without room: outside the window, or out of memory.
+    /// Symbols without room at the receiver: outside of the window, or out of memory.
     pub refused: u32,
 }
 
@@ -85,12 +86,13 @@ impl Report {
     }
 }
 
-/// Decodes a feedback payload. Everything is validated here, so the iterators cannot fail. Unknown records of types below 128 are skipped.
+/// Decodes a feedback payload. Everything is validated here, so the iterators cannot fail. Unknown records of types
+/// below 128 are skipped.
 ///
 /// # Errors
-/// Fails with [`DecodeError::ReportTooShort`]; or, for a record, with [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
-/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`], [`DecodeError::RecordDuplicate`] or
-/// [`DecodeError::ReportEntryTruncated`].
+/// Fails with [`DecodeError::ReportTooShort`]; or, for a record, with [`DecodeError::RecordTruncated`],
+/// [`DecodeError::RecordLength`], [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`],
+/// [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`].
 pub fn decode(payload: &[u8]) -> Result<(Report, Records<'_>), DecodeError> {
     let mut reader = Reader::new(payload);
     let Some(report) = Report::read(&mut reader) else {

@@ -1,4 +1,4 @@
-//! Records after a report's fixed part: type (1 byte), length of the value (2 bytes), value; big endian.
+//! Records after a report's fixed part: type (1 byte), length of the value (2 bytes), value. Numbers are big endian.
 
 use super::arrivals::{EcnCounts, LossRuns, Marks};
 use super::messages::{MessageRuns, MessagesState};
@@ -6,7 +6,7 @@ use super::runs::Runs;
 use crate::bytes::Reader;
 use crate::{DecodeError, StreamId, StreamLimits};
 
-/// Highest type that a reader may ignore if it is unknown.
+/// Highest record type that a reader may ignore if it does not know the type.
 const IGNORABLE_TYPE_MAX: u8 = 127;
 pub(super) const ARRIVAL_CLOCK: u8 = 3;
 pub(super) const MARKS: u8 = 4;
@@ -16,32 +16,33 @@ pub(super) const MESSAGES: u8 = 7;
 pub(super) const UNSEEN: u8 = 8;
 pub(super) const STREAM: u8 = 128;
 
-/// Bytes of a record besides its value.
+/// Length of a record without its value, bytes.
 pub(super) const RECORD_HEADER_BYTES: usize = 3;
-/// Length of an encoded [`StreamState`]; the list follows.
+/// Length of an encoded [`StreamState`], bytes; the list of blocks follows.
 pub(super) const STREAM_STATE_BYTES: usize = 24;
-/// Length of encoded [`StreamLimits`].
+/// Length of encoded [`StreamLimits`], bytes.
 pub(super) const LIMITS_BYTES: usize = 8;
 
-/// Length of a stream's record with the shortest useful list.
+/// Length of a stream's record with the shortest useful list, bytes.
 pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
 
-/// State of one stream in a report, besides the list of its blocks.
+/// State of one stream in a report, in addition to the list of its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamState {
-    /// The stream.
+    /// Id of the stream.
     pub stream: StreamId,
-    /// First incomplete block: all earlier ones are decoded.
+    /// Id of the first incomplete block: all earlier blocks are decoded.
     pub next_needed: u32,
-    /// Blocks that the application has read, or that were discarded for it.
+    /// Number of blocks that the application has read, or that were discarded on its behalf.
     pub blocks_read: u32,
-    /// KiB of those blocks, each counting at least 256 bytes; the sum is rounded down, modulo 2³².
+    /// Size of the `blocks_read` blocks, KiB; each block counts at least 256 bytes. The sum is rounded down, modulo
+    /// 2³².
     pub kib_read: u32,
     /// XOR of the decoding proofs of all blocks before the first incomplete one; 0 in connections without proofs.
     pub proof_cumulative: u32,
-    /// XOR of the proofs of the blocks that the list reports as complete; 0 in connections without proofs. Set by
-    /// [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed) after the list is written,
-    /// when the entries that fit are known.
+    /// XOR of the proofs of the blocks that the list reports as complete; 0 in connections without proofs. The listed
+    /// blocks are known only after writing, so it is set by
+    /// [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed).
     pub proof_listed: u32,
 }
 
@@ -73,23 +74,23 @@ impl StreamState {
 pub enum Record<'a> {
     /// State of a stream, and of its blocks from the first incomplete one on.
     Stream(StreamState, Runs<'a>),
-    /// For each kind of stream opened by the report's receiver: index of the first stream of which nothing has arrived.
-    /// Nothing of any later stream has arrived either.
+    /// Index of the first unseen stream of each kind, opened by the report's receiver: no datagram of this stream or a
+    /// later one has arrived.
     Unseen(StreamLimits),
-    /// Receiver's clock at the arrival of the highest datagram, µs modulo 2³². Belongs to the feature
-    /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), as do [`Marks`](Self::Marks).
+    /// Receiver's clock at the arrival of the highest datagram, µs modulo 2³². Part of the feature
+    /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), like [`Marks`](Self::Marks).
     ArrivalClock(u32),
     /// Earlier states of arrivals.
     Marks(Marks<'a>),
-    /// Counts of the feature [`ECN_COUNTS`](crate::Features::ECN_COUNTS).
+    /// ECN counters; feature [`ECN_COUNTS`](crate::Features::ECN_COUNTS).
     Ecn(EcnCounts),
-    /// Runs of the feature [`LOSS_RUNS`](crate::Features::LOSS_RUNS).
+    /// Runs of lost datagrams; feature [`LOSS_RUNS`](crate::Features::LOSS_RUNS).
     LossRuns(LossRuns<'a>),
-    /// State of the feature [`MESSAGES`](crate::Features::MESSAGES).
+    /// State of messages; feature [`MESSAGES`](crate::Features::MESSAGES).
     Messages(MessagesState, MessageRuns<'a>),
 }
 
-/// Known records of a decoded report, in their order.
+/// Known records of a decoded report, in the report's order.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     reader: Reader<'a>,
@@ -103,7 +104,7 @@ impl<'a> Records<'a> {
         while rest.reader.left() > 0 {
             let left_before = rest.reader.left();
             if let Some(record) = next(&mut rest.reader)? {
-                // A datagram holds about fifty records, so comparing each with the previous ones is cheap.
+                // A datagram holds about fifty records, so comparing each record with all previous ones is cheap.
                 let before = records.split_at_checked(records.len() - left_before).unwrap_or_default().0;
                 let mut earlier = Self { reader: Reader::new(before) };
                 if earlier.any(|it| it.is_about_the_same(&record)) {
@@ -120,7 +121,7 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Record<'a>> {
         while self.reader.left() > 0 {
-            // Validated records cannot fail.
+            // Validated records cannot fail here.
             if let Some(record) = next(&mut self.reader).ok()? {
                 return Some(record);
             }
@@ -150,7 +151,7 @@ impl Record<'_> {
     }
 }
 
-/// Next record; `None` if it is ignorable.
+/// Reads the next record; `None` if its type is unknown and ignorable.
 fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> {
     let Some([kind, high, low]) = reader.array::<RECORD_HEADER_BYTES>() else {
         let kind = reader.rest().first().copied().unwrap_or_default();
@@ -177,7 +178,7 @@ fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> 
     }
 }
 
-/// Record of a feature; `None` if it is ignorable.
+/// Reads a record of an optional feature; `None` if its type is unknown.
 #[cold]
 fn feature_record(kind: u8, value: &[u8]) -> Result<Option<Record<'_>>, DecodeError> {
     let wrong_length = DecodeError::RecordLength { kind, bytes: value.len() };

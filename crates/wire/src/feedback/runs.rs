@@ -1,43 +1,44 @@
-//! State of a stream's blocks from the first incomplete one on, oldest first and run-length coded, so that a list cut at the datagram's end
-//! keeps the most important part. Blocks past the list's end are unreported, which says nothing about their state.
+//! List of block states of a stream, from the first incomplete block on, oldest first and run-length coded. A list cut
+//! at the datagram's end keeps its most important part. Blocks beyond the end of the list are unreported: the report
+//! does not state whether they arrived.
 
 use crate::bytes::{Reader, Writer};
 
-/// Maximum number of symbols that an open block can miss.
+/// Maximum number of missing symbols of an open block.
 pub const MISSING_MAX: u16 = 256;
 
-/// The state of one open block, or of a run of blocks in the same state.
+/// State of one open block, or of a run of blocks in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run {
     /// Number of decoded blocks.
     Complete(u32),
-    /// Number of blocks of which nothing has arrived.
+    /// Number of blocks of which no symbol has arrived.
     Empty(u32),
-    /// Block of which some symbols have arrived.
+    /// One block of which some symbols have arrived.
     Open {
         /// Number of missing symbols, 1 to [`MISSING_MAX`].
         missing: u16,
     },
 }
 
-/// First byte of the two-byte entry of an open block.
+/// First byte of a two-byte entry for an open block.
 const OPEN_LONG: u8 = 0x00;
-/// Maximum number of missing symbols in the one-byte entry.
+/// Maximum number of missing symbols in a one-byte entry.
 const OPEN_SHORT_MAX: u16 = 0x7F;
 const OPEN_LONG_MIN: u16 = OPEN_SHORT_MAX + 1;
 pub(super) const COMPLETE: u8 = 0x80;
 pub(super) const EMPTY: u8 = 0xC0;
 pub(super) const RUN_BITS: u8 = 0x3F;
-/// Maximum number of blocks per entry.
+/// Maximum number of blocks in one entry.
 const RUN_MAX: u32 = RUN_BITS as u32 + 1;
 
 /// In-place writer of a list.
 #[derive(Debug)]
 pub(super) struct RunWriter<'a> {
     writer: Writer<'a>,
-    /// Kind bits of the last entry if it is a run, which may grow.
+    /// Kind bits of the last entry if it is a run, to which further blocks may be added.
     last_run: Option<u8>,
-    /// Set once an entry was omitted: a reader would attribute any later entry to the wrong block.
+    /// True after an entry was omitted: a later entry would be read as the state of the omitted block.
     cut: bool,
 }
 
@@ -46,7 +47,7 @@ impl<'a> RunWriter<'a> {
         Self { writer: Writer::new(out), last_run: None, cut: false }
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(super) const fn len(&self) -> usize {
         self.writer.len()
     }
@@ -63,7 +64,7 @@ impl<'a> RunWriter<'a> {
         complete
     }
 
-    /// Appends the symbols of a message: a one-byte length, then the bytes. Returns false in the same cases as
+    /// Appends an entry of a length byte and `bytes`: the symbols of a message. Returns false like
     /// [`push`](Self::push).
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> bool {
         let complete = !self.cut && self.writer.left() > bytes.len() && {
@@ -106,14 +107,15 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// Iterator over a stream's list, oldest block first, one [`Run`] per entry. A long run may be split into several.
+/// Iterator over a stream's list, oldest block first: one [`Run`] per entry. A long run may be split into several
+/// entries.
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
     entries: Reader<'a>,
 }
 
 impl<'a> Runs<'a> {
-    /// Reads a list; `None` if the last entry lacks its second byte.
+    /// Reads a list; `None` if its last entry lacks the second byte.
     pub(super) fn read(list: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(list);
         let runs = Self { entries: reader };

@@ -12,10 +12,10 @@ use crate::bytes::Writer;
 use crate::sizes::{LOSS_RUNS_MAX, MARKS_MAX};
 use crate::{EncodeError, StreamLimits};
 
-/// Length of a stream's record without its list.
+/// Length of a stream's record without its list, bytes.
 const STREAM_HEAD_BYTES: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES;
 
-/// In-place writer of a feedback payload: the report, then its records.
+/// In-place writer of a feedback payload: first the report, then its records.
 #[derive(Debug)]
 pub struct ReportWriter<'a> {
     out: &'a mut [u8],
@@ -51,15 +51,15 @@ impl<'a> ReportWriter<'a> {
         Ok(Self { len: REPORT_BYTES, out })
     }
 
-    /// Starts the record of a stream, whose list is then pushed. The caller must write at most one record per stream. `None`, without
-    /// effect, if there is no room for the record and a list of one byte.
+    /// Starts the record of a stream; its list is pushed afterwards. The caller must write at most one record per
+    /// stream. Returns `None`, without effect, if there is no room for the record with a list of one byte.
     pub fn stream(&mut self, state: &StreamState) -> Option<StreamRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
         if room.len() < STREAM_RECORD_BYTES_MIN {
             return None;
         }
         let (head, list) = room.split_first_chunk_mut::<STREAM_HEAD_BYTES>()?;
-        // Limit of the record's 16-bit length field, far above any datagram.
+        // Keep the value within the range of the record's length field, which is far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - STREAM_STATE_BYTES);
         let list = RunWriter::new(list.get_mut(..list_end)?);
         let [kind, high, low, place @ ..] = head;
@@ -68,21 +68,22 @@ impl<'a> ReportWriter<'a> {
         Some(StreamRecordWriter { head, list, report_len: &mut self.len })
     }
 
-    /// Appends the first unseen index of each kind of stream. At most one per report. `false`, without effect, if there is no room.
+    /// Appends the index of the first unseen stream of each kind, at most once per report. Returns false, without
+    /// effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn unseen(&mut self, first_unseen: StreamLimits) -> bool {
         self.put_record(UNSEEN, &limits_to_bytes(first_unseen))
     }
 
-    /// Appends the receiver's clock at the arrival of the highest datagram, µs. At most one per report, as for every
-    /// type of record below. `false`, without effect, if there is no room.
+    /// Appends the receiver's clock at the arrival of the highest datagram, µs. This record and the following ones may
+    /// occur at most once per report. Returns false, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn arrival_clock(&mut self, clock_us: u32) -> bool {
         self.put_record(ARRIVAL_CLOCK, &clock_us.to_be_bytes())
     }
 
-    /// Appends earlier marks, newest first: 1 to [`MARKS_MAX`](crate::MARKS_MAX). `false`, without effect, if there is no room or the marks
-    /// are invalid (see [`Mark`]).
+    /// Appends earlier marks, newest first: 1 to [`MARKS_MAX`](crate::MARKS_MAX). Returns false, without effect, if
+    /// there is no room or the marks are invalid (see [`Mark`]).
     #[must_use = "after false nothing was written"]
     pub fn marks(&mut self, marks: &[Mark]) -> bool {
         let mut value = [0; MARKS_MAX * MARK_BYTES];
@@ -94,14 +95,14 @@ impl<'a> ReportWriter<'a> {
         Marks::read(MARKS, value).is_ok() && self.put_record(MARKS, value)
     }
 
-    /// Appends the ECN counts. `false`, without effect, if there is no room.
+    /// Appends the ECN counters. Returns false, without effect, if there is no room.
     #[must_use = "after false nothing was written"]
     pub fn ecn(&mut self, counts: EcnCounts) -> bool {
         self.put_record(ECN, &counts.to_bytes())
     }
 
-    /// Appends the newest loss runs, as many as fit and at most [`LOSS_RUNS_MAX`](crate::LOSS_RUNS_MAX); returns their number. Stops at an
-    /// invalid run. `None`, without effect, if there is no room for a record.
+    /// Appends the newest loss runs, as many as fit and at most [`LOSS_RUNS_MAX`](crate::LOSS_RUNS_MAX), and returns
+    /// their number. Stops at an invalid run. Returns `None`, without effect, if there is no room for a record.
     pub fn loss_runs(&mut self, runs: impl IntoIterator<Item = LossRun>) -> Option<usize> {
         let room = self.out.get_mut(self.len..)?;
         let (head, room) = room.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
@@ -115,29 +116,29 @@ impl<'a> ReportWriter<'a> {
             written += 1;
         }
         let bytes = writer.len();
-        // At most 32 runs of 16 bytes.
+        // The length fits: at most 32 runs of 16 bytes.
         let [high, low] = (bytes as u16).to_be_bytes();
         *head = [LOSS_RUNS, high, low];
         self.len += RECORD_HEADER_BYTES + bytes;
         Some(written)
     }
 
-    /// Starts the record of messages, whose states from this id on are then pushed. `None`, without effect, if there is no room for the
-    /// record and a list of one byte.
+    /// Starts the record of messages; the states of messages from `first_id` on are pushed afterwards. Returns `None`,
+    /// without effect, if there is no room for the record with a list of one byte.
     pub fn messages(&mut self, first_id: u32) -> Option<MessagesRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
         let (head, list) = room.split_first_chunk_mut::<{ RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES }>()?;
-        // Limit of the record's 16-bit length field, far above any datagram.
+        // Keep the value within the range of the record's length field, which is far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - MESSAGES_HEAD_BYTES);
         let list = list.get_mut(..list_end).filter(|list| !list.is_empty())?;
-        // Length and proof are known only at the end.
+        // The fields for length and proof are written at the end.
         let [kind, high, low, a, b, c, d, _proof @ ..] = head;
         [*kind, *high, *low] = [MESSAGES, 0, 0];
         [*a, *b, *c, *d] = first_id.to_be_bytes();
         Some(MessagesRecordWriter { head, list: RunWriter::new(list), report_len: &mut self.len })
     }
 
-    /// Appends a record of known length, if there is room.
+    /// Appends a record of known length. Returns false, without effect, if there is no room.
     fn put_record(&mut self, kind: u8, value: &[u8]) -> bool {
         let Some(room) = self.out.get_mut(self.len..) else { return false };
         if room.len() < RECORD_HEADER_BYTES + value.len() {
@@ -150,13 +151,13 @@ impl<'a> ReportWriter<'a> {
         written.is_ok()
     }
 
-    /// Bytes left for further records.
+    /// Returns the number of bytes left for further records.
     #[must_use]
     pub const fn room_bytes(&self) -> usize {
         self.out.len() - self.len
     }
 
-    /// The payload's length in bytes.
+    /// Returns the payload's length in bytes.
     #[must_use]
     pub const fn finish(self) -> usize {
         self.len
@@ -164,19 +165,18 @@ impl<'a> ReportWriter<'a> {
 }
 
 impl StreamRecordWriter<'_> {
-    /// Appends the state of the next block or blocks; a run that continues the last one is merged into it.
+    /// Appends the state of the next block or blocks. A run that continues the last run is merged into it.
     ///
-    /// `false` means that nothing more will be written to this list. Either the buffer is full, and a long run was written in part; or
-    /// `missing` is not between 1 and [`MISSING_MAX`](super::MISSING_MAX), and nothing was written.
+    /// Returns false if nothing more will be written to this list: either the buffer is full (a long run was written in
+    /// part), or `missing` is not between 1 and [`MISSING_MAX`](super::MISSING_MAX) (nothing was written).
     #[must_use = "after false nothing more is written"]
     #[inline] // as it only passes on to a function with several callers
     pub fn push(&mut self, run: Run) -> bool {
         self.list.push(run)
     }
 
-    /// Sets the record's [`proof_listed`](StreamState::proof_listed) once the list is complete: the XOR of the proofs
-    /// of the complete blocks for which [`push`](Self::push) returned true. The caller must push each of these blocks
-    /// as a run of its own.
+    /// Sets the record's [`proof_listed`](StreamState::proof_listed) once the list is complete. It covers the complete
+    /// blocks for which [`push`](Self::push) returned true; the caller must push each of them as a separate run.
     pub const fn set_proof_listed(&mut self, proof_listed: u32) {
         let [.., a, b, c, d] = &mut *self.head;
         [*a, *b, *c, *d] = proof_listed.to_be_bytes();
@@ -186,15 +186,15 @@ impl StreamRecordWriter<'_> {
     pub fn finish(self) {
         let bytes = self.list.len();
         let [_, high, low, ..] = self.head;
-        // The list was limited to the range of the field.
+        // The list was limited so that its length fits into the field.
         [*high, *low] = ((STREAM_STATE_BYTES + bytes) as u16).to_be_bytes();
         *self.report_len += STREAM_HEAD_BYTES + bytes;
     }
 }
 
 impl MessagesRecordWriter<'_> {
-    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means that the
-    /// buffer is full: nothing more will be written, and a long run was written in part.
+    /// Appends the state of the next message or messages. A run that continues the last run is merged into it. Returns
+    /// false if the buffer is full: nothing more will be written, and a long run was written in part.
     #[must_use = "after false nothing more is written"]
     pub fn push(&mut self, run: MessageRun<'_>) -> bool {
         match run {
@@ -204,7 +204,8 @@ impl MessagesRecordWriter<'_> {
         }
     }
 
-    /// Makes the record part of the report, with the proof of the pushed states. An empty record is discarded, as a dropped one is.
+    /// Makes the record part of the report, with the `proof` of the pushed states. An empty record is discarded, like a
+    /// dropped one.
     pub fn finish(self, proof: u32) {
         let bytes = self.list.len();
         if bytes == 0 {
@@ -212,7 +213,7 @@ impl MessagesRecordWriter<'_> {
         }
         let [_, high, low, _, _, _, _, proof_place @ ..] = self.head;
         *proof_place = proof.to_be_bytes();
-        // The list was limited to the range of the field.
+        // The list was limited so that its length fits into the field.
         [*high, *low] = ((MESSAGES_HEAD_BYTES + bytes) as u16).to_be_bytes();
         *self.report_len += RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES + bytes;
     }

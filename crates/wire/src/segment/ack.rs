@@ -4,7 +4,7 @@ use super::Fields;
 use crate::draft::Trailer;
 use crate::{DecodeError, Features, Flags, StreamId};
 
-/// Small control segment: an acknowledgement, an end, a keep-alive, or a path check.
+/// Small control segment, for example an acknowledgement, an end, a keep-alive, or a path check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ack {
     /// Keep-alive, which requests a report.
@@ -16,79 +16,80 @@ pub enum Ack {
     OfFin {
         /// Stream of the FIN.
         stream: StreamId,
-        /// End stated by the FIN: one past the last block.
+        /// End stated by the FIN: one above the id of the last block.
         end: u32,
         /// Proof of all blocks before the end; 0 in connections without proofs.
         proof: u32,
     },
     /// Acknowledges a SYNACK, which completes the handshake.
     OfSynAck {
-        /// Number of the SYNACK.
+        /// Datagram number of the SYNACK.
         echo: u32,
     },
-    /// Asks whether the peer receives at the destination address.
+    /// Challenges the peer to prove that it receives at the destination address.
     PathChallenge {
-        /// Token unpredictable to others.
+        /// Token that others cannot predict.
         token: u64,
     },
-    /// Proves that its sender received the challenge at its address.
+    /// Proves that its sender received the challenge at its source address.
     PathResponse {
-        /// The token of the challenge.
+        /// Token of the challenge.
         token: u64,
     },
     /// Abandons the sender's half of a stream: missing data will not be sent.
     ResetStream {
-        /// Stream being reset.
+        /// Id of the reset stream.
         stream: StreamId,
-        /// The application's reason.
+        /// Error code of the application.
         error: u32,
-        /// One past the last block that was started.
+        /// One above the id of the last block that was started.
         end: u32,
     },
     /// Acknowledges a [`ResetStream`](Self::ResetStream).
     OfReset {
-        /// The reset stream.
+        /// Id of the reset stream.
         stream: StreamId,
-        /// Distinct useful data datagrams of the stream, modulo 2³².
+        /// Number of distinct useful data datagrams of the stream, modulo 2³².
         served: u32,
     },
     /// Asks the peer to abandon its half of a stream.
     StopSending {
-        /// Stream to be abandoned.
+        /// Id of the stream to abandon.
         stream: StreamId,
-        /// The application's reason.
+        /// Error code of the application.
         error: u32,
     },
-    /// Probes whether the path carries datagrams of this size, reached by zero padding in the payload. Belongs to the feature
-    /// [`PATH_PROBES`](Features::PATH_PROBES).
+    /// Probes whether the path carries datagrams of this size; zero padding in the payload makes up the size. Belongs
+    /// to the feature [`PATH_PROBES`](Features::PATH_PROBES).
     PathProbe,
     /// Confirms the arrival of a [`PathProbe`](Self::PathProbe); same feature.
     OfPathProbe {
-        /// Number of the probe's datagram.
+        /// Datagram number of the probe.
         echo: u32,
     },
-    /// Carries the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in plaintext; the payload
-    /// distinguishes it from [`KeepAlive`](Self::KeepAlive).
+    /// Carries the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in
+    /// plaintext. The non-empty payload distinguishes it from [`KeepAlive`](Self::KeepAlive).
     Noise,
-    /// Answers segments of a stream whose state was deleted: both halves have ended.
+    /// Answers segments of a stream whose state was deleted, because both halves have ended.
     Gone {
         /// Deleted stream.
         stream: StreamId,
     },
-    /// Asks a silent peer whether it has lost the session. The payload is the query from that peer's [`ResetTicket`](Self::ResetTicket),
-    /// padded. Always in plaintext: a peer that lost the session has lost its keys.
+    /// Asks a silent peer whether it has lost the session. The payload is the query from that peer's
+    /// [`ResetTicket`](Self::ResetTicket), with padding. Always in plaintext, because a peer that has lost the session
+    /// has lost its keys, too.
     SessionQuery {
-        /// Connection id of the asking side, for the answer.
+        /// Connection id of the asking side, to which the answer is sent.
         from: u32,
     },
-    /// Gives the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): the query to send if this side falls silent.
-    /// Meaningful only if encrypted.
+    /// Gives the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): a query that the peer sends if
+    /// this side falls silent, and its answer. Meaningful only if encrypted.
     ResetTicket,
     /// Acknowledges a [`ResetTicket`](Self::ResetTicket).
     OfResetTicket,
 }
 
-/// Payload length of [`Ack::ResetTicket`]: a query of 16 bytes, and the token of 16 that answers it.
+/// Payload length of [`Ack::ResetTicket`], bytes: a query of 16 bytes, and a token of 16 bytes that answers it.
 pub const RESET_TICKET_BYTES: usize = 32;
 
 const KEEP_ALIVE: u32 = 0;
@@ -127,7 +128,7 @@ impl Ack {
         Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
     }
 
-    /// Stream of the segment; [`StreamId::FIRST`] if it belongs to none.
+    /// Returns the stream of the segment; [`StreamId::FIRST`] if its kind belongs to no stream.
     const fn stream(self) -> StreamId {
         match self {
             Self::KeepAlive { stream }
@@ -184,7 +185,7 @@ impl Ack {
     }
 }
 
-/// Checks that padding is zero (as in RFC 9000 §19.1).
+/// Checks that all padding is zero (like RFC 9000 §19.1).
 fn check_padding(payload: &[u8]) -> Result<(), DecodeError> {
     match payload.iter().find(|byte| **byte != 0) {
         None => Ok(()),

@@ -1,20 +1,21 @@
-//! Data segment: one encoding symbol of one block.
+//! Data segment: one encoding symbol of a block, or a part of one.
 
 use super::Fields;
 use crate::{BlockInfo, DecodeError, Features, Flags, Fragment, StreamId};
 
-/// Carries an encoding symbol, or a part of one, as the payload.
+/// Carries an encoding symbol, or a part of one, as its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Stream of the symbol.
     pub stream: StreamId,
     /// Block of the symbol.
     pub block_id: u32,
-    /// Encoding symbol id: 0 to K−1 are the source symbols in order, higher ones repair symbols.
+    /// Encoding symbol id: 0 to K−1 for the source symbols in order, from K on for repair symbols.
     pub esi: u32,
-    /// Shape of the block, equal in all of its segments. Encoding clamps it, see [`BlockInfo::to_s2`].
+    /// Shape of the block, equal in all of its segments. Encoding clamps values out of range; see [`BlockInfo::to_s2`].
     pub block: BlockInfo,
-    /// Part of the symbol in the payload: the whole symbol unless the session uses the feature.
+    /// Part of the symbol in the payload. It is the whole symbol unless the session uses the feature
+    /// [`FRAGMENTS`](Features::FRAGMENTS).
     pub fragment: Fragment,
 }
 

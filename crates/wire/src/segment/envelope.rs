@@ -7,23 +7,23 @@ use crate::Ports;
 pub struct Envelope {
     /// Content of the two port fields.
     pub address: Address,
-    /// Low 32 bits of the datagram's number.
+    /// Lower 32 bits of the datagram's number.
     pub number: u32,
-    /// Epoch of the sealing key; `None` in plaintext connections, where the segment ends with a CRC.
+    /// Epoch of the sealing key. `None` in plaintext connections, whose segments end with a CRC.
     pub seal: Option<KeyEpoch>,
 }
 
-/// The two port fields of a modern segment.
+/// Content of the two port fields of a modern segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// Application ports, in a SYN.
+    /// Ports of the applications, in a SYN.
     Ports(Ports),
     /// Connection id chosen by the receiver, in every other segment.
     Connection(u32),
 }
 
 impl Address {
-    /// Both fields as in the header, big endian.
+    /// Returns both fields as in the header, big endian.
     pub(crate) const fn to_word(self) -> u32 {
         match self {
             Self::Ports(ports) => ports.to_word(),
@@ -32,12 +32,12 @@ impl Address {
     }
 }
 
-/// Key epoch as in the header: the two lowest bits of its number.
+/// Key epoch as in the header: the two lowest bits of the epoch number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyEpoch(u8);
 
 impl KeyEpoch {
-    /// Bits that represent this epoch.
+    /// Returns the bits that represent this epoch.
     #[must_use]
     pub const fn of(epoch: u64) -> Self {
         Self((epoch & 3) as u8)

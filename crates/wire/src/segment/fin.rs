@@ -1,4 +1,4 @@
-//! FIN, and FINACK: a FIN that also acknowledges the peer's.
+//! FIN, and FINACK, which is a FIN that also acknowledges the peer's FIN.
 
 use super::Fields;
 use crate::{Flags, StreamId};
@@ -6,11 +6,11 @@ use crate::{Flags, StreamId};
 /// Ends the sender's half of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fin {
-    /// Stream to end.
+    /// Id of the stream to end.
     pub stream: StreamId,
-    /// One past the last block.
+    /// One above the id of the last block.
     pub end: u32,
-    /// Proof of all blocks of the peer's half, in a FINACK; 0 in connections without proofs. `None` in a FIN.
+    /// Proof of all blocks of the peer's half in a FINACK; 0 in connections without proofs. `None` in a FIN.
     pub ack_proof: Option<u32>,
 }
 

@@ -1,53 +1,54 @@
-//! Symbol of one or several messages: units of bytes that are worthless after their lifetime.
+//! Symbols of messages. A message is a unit of bytes that is worthless after its lifetime.
 
 use super::Fields;
 use crate::bytes::Reader;
 use crate::sizes::{MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES};
 use crate::{BlockInfo, DecodeError, Flags, StreamId};
 
-/// Carries an encoding symbol of one or several neighbouring messages as the payload. Belongs to the feature
-/// [`MESSAGES`](crate::Features::MESSAGES); `spec/wire-format.md` §5 defines the fields. Times are the sender's at departure.
+/// Carries an encoding symbol of one message, or of several consecutive ones, as its payload. Belongs to the feature
+/// [`MESSAGES`](crate::Features::MESSAGES); `spec/wire-format.md` §5 defines the fields. Times are taken at the sender
+/// when the datagram leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Id of the message, or of the first of several. Ids do not wrap.
+    /// Id of the message, or of the first of several messages. Ids do not wrap.
     pub id: u32,
-    /// Encoding symbol id, below [`MESSAGE_SYMBOLS_MAX`]: the source symbols in order, then repair symbols.
+    /// Encoding symbol id, below [`MESSAGE_SYMBOLS_MAX`]: first the source symbols in order, then repair symbols.
     pub esi: u32,
-    /// Messages that the symbol is computed from.
+    /// Messages from which the symbol was computed.
     pub coverage: Coverage,
-    /// The sender's clock in microseconds, modulo 2³².
+    /// Clock of the sender, µs modulo 2³².
     pub clock_us: u32,
-    /// Age of the message `id`, microseconds.
+    /// Age of the message `id`, µs.
     pub age_us: u32,
-    /// Lifetime of the message, microseconds; [`LIFETIME_UNLIMITED`](Self::LIFETIME_UNLIMITED) for a reliable one.
+    /// Lifetime of the message, µs; [`LIFETIME_UNLIMITED`](Self::LIFETIME_UNLIMITED) for a reliable message.
     pub lifetime_us: u32,
 }
 
-/// Messages that a symbol is computed from.
+/// Messages from which a symbol was computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coverage {
     /// One message.
     One(MessageInfo),
-    /// Several messages: a repair symbol over all of their source symbols.
+    /// Several messages: the symbol is a repair symbol over all source symbols of these messages.
     Several(MessageGroup),
 }
 
-/// Shape of a message, equal in all of its own segments. Encoding clamps values out of range.
+/// Shape of a message, equal in all segments of this message alone. Encoding clamps values out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageInfo {
-    /// Number of source symbols, 1 to [`BlockInfo::K_MAX`], at most the message's length in bytes; an empty message has
-    /// one symbol.
+    /// Number of source symbols, 1 to [`BlockInfo::K_MAX`], and at most the length in bytes; an empty message has one
+    /// symbol.
     pub k: u16,
-    /// Length of the message, 0 to [`MESSAGE_BYTES_MAX`].
+    /// Length of the message, bytes; 0 to [`MESSAGE_BYTES_MAX`].
     pub length_bytes: u32,
 }
 
-/// Neighbouring messages that a repair symbol covers.
+/// Consecutive messages that a repair symbol covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageGroup {
-    /// Number of messages from the first one's id on, at least 2.
+    /// Number of messages, at least 2; the first one has the segment's id.
     pub count: u16,
-    /// Source symbols of all of them, at least `count` and at most [`BlockInfo::K_MAX`].
+    /// Number of source symbols of all these messages, at least `count` and at most [`BlockInfo::K_MAX`].
     pub source_symbols: u16,
 }
 
@@ -68,7 +69,7 @@ impl Message {
         Fields { flags: Flags::MESSAGE, block_id: self.id, s1: self.esi, s2, stream: StreamId::FIRST }
     }
 
-    /// Encodes the words after the header; returns their length.
+    /// Encodes the words after the header, and returns their length in bytes.
     pub(super) fn write_words(self, out: &mut [u8]) -> usize {
         let (group, bytes) = match self.coverage {
             Coverage::One(_) => (0, MESSAGE_WORDS_BYTES),
@@ -83,7 +84,7 @@ impl Message {
         bytes
     }
 
-    /// Decodes a segment with the message bit, and these bytes between header and payload.
+    /// Decodes a segment with the message bit, and with `words` between header and payload.
     #[cold]
     pub(super) fn read(fields: Fields, words: &[u8]) -> Result<Self, DecodeError> {
         let Fields { flags, block_id, s1, s2, .. } = fields;
@@ -106,10 +107,10 @@ impl Message {
         message.check().map(|()| message)
     }
 
-    /// Checks the fields as a receiver does, which drops invalid segments.
+    /// Checks the fields like a receiver, which drops invalid segments.
     ///
     /// # Errors
-    /// Fails with [`DecodeError::MessageField`] for the first field that is out of range or contradicts another.
+    /// Fails with [`DecodeError::MessageField`] for the first field that is out of range or contradicts another field.
     pub fn check(&self) -> Result<(), DecodeError> {
         let refuse = |field, value| Err(DecodeError::MessageField { field, value });
         if self.esi >= MESSAGE_SYMBOLS_MAX {
@@ -144,7 +145,7 @@ impl Message {
 }
 
 impl MessageInfo {
-    /// Encodes into S2: K−1 and the length as in [`BlockInfo`], and five zero bits.
+    /// Encodes into S2: K−1 and the length like in [`BlockInfo`], and five zero bits.
     fn to_s2(self) -> u32 {
         let k_minus_1 = u32::from(self.k.clamp(1, BlockInfo::K_MAX)) - 1;
         k_minus_1 << K_SHIFT | self.length_bytes.min(MESSAGE_BYTES_MAX) << LENGTH_SHIFT

@@ -1,11 +1,12 @@
-//! Segments of the modern profile, by meaning. `spec/wire-format.md` §5 maps them to header fields; each kind has its own file.
+//! Typed segments of the modern profile. `spec/wire-format.md` §5 maps them to header fields. Each kind of segment has
+//! its own file.
 //!
-//! Sending: [`Segment::begin`] writes the header, the caller writes the payload into the [`Draft`], and [`Draft::finish`] completes the
-//! datagram or returns it to be sealed.
+//! Sending: [`Segment::begin`] writes the header, the caller writes the payload into the [`Draft`], and
+//! [`Draft::finish`] completes the datagram or returns its parts to be sealed.
 //!
 //! Receiving: [`Unverified::connection_id`](crate::Unverified::connection_id) routes the datagram, and
-//! [`Unverified::read`](crate::Unverified::read) reads its header once. The result, [`Clear`] or [`Sealed`], turns the verified datagram
-//! into a [`Received`].
+//! [`Unverified::read`](crate::Unverified::read) reads its header once. The result, [`Clear`] or [`Sealed`], converts
+//! the verified datagram into a [`Received`].
 
 mod ack;
 mod data;
@@ -45,15 +46,15 @@ pub enum Segment {
     Message(Message),
     /// A feedback report.
     Report(ReportHeader),
-    /// The end of a stream.
+    /// Ends a stream's half.
     Fin(Fin),
     /// Acknowledgement, or another small control segment.
     Ack(Ack),
-    /// The end of a connection.
+    /// Ends a connection.
     Reset(Reset),
 }
 
-/// Header fields with a meaning in a kind of segment.
+/// Header fields whose meaning depends on the kind of segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fields {
     /// Flags without SEC.
@@ -61,13 +62,15 @@ struct Fields {
     block_id: u32,
     s1: u32,
     s2: u32,
-    /// Stream of the segment; [`StreamId::FIRST`] also for segments without a stream. Neither has an id on the wire.
+    /// Stream of the segment. [`StreamId::FIRST`] also for segments without a stream, as neither has a stream id on the
+    /// wire.
     stream: StreamId,
 }
 
 impl Segment {
-    /// Writes header, stream id and options to the front of `out`. Infallible: each value has the range of its field, and the buffer has
-    /// room. SYN, SYNACK, [`Ack::Noise`] and [`Ack::SessionQuery`] stay in plaintext whatever the envelope states.
+    /// Writes header, stream id and options to the front of `out`. This cannot fail: each value has the range of its
+    /// field, and the buffer has room. SYN, SYNACK, [`Ack::Noise`] and [`Ack::SessionQuery`] stay in plaintext even if
+    /// the envelope has a key epoch.
     #[inline]
     pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
         let seal = envelope.seal.filter(|_| self.can_be_sealed());
@@ -77,13 +80,13 @@ impl Segment {
         Draft::new(out, payload_start, trailer_bytes, trailer)
     }
 
-    /// Writes the front as [`begin`](Self::begin) does, for a segment that is sent in plaintext in any case.
+    /// Writes the front like [`begin`](Self::begin), for a segment that is always sent in plaintext.
     pub fn begin_clear<'a>(&self, address: Address, number: u32, out: &'a mut DatagramBuffer) -> Draft<'a, Crc> {
         let payload_start = self.write_header(address, number, None, out);
         Draft::new(out, payload_start, CRC_BYTES, Crc)
     }
 
-    /// Writes the header; returns the payload's offset.
+    /// Writes the header, and returns the payload's offset.
     #[inline]
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2, stream } = self.fields();
@@ -117,14 +120,16 @@ impl Segment {
         }
     }
 
-    /// True if the segment is encrypted in connections with keys. Segments that may carry a Noise message precede the keys, and a query
-    /// goes to a peer that has lost them (`spec/security.md` \[seal-1\]).
+    /// Returns true if the segment is encrypted in connections with keys. Exceptions: segments that may carry a Noise
+    /// message precede the keys, and a session query goes to a peer that may have lost its keys (`spec/security.md`
+    /// \[seal-1\]).
     #[must_use]
     pub const fn can_be_sealed(&self) -> bool {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise | Ack::SessionQuery { .. }))
     }
 
-    /// Features that the segment requires: without them its receiver drops it (`spec/protocol.md` \[open-40\]).
+    /// Returns the features that the segment requires. If a session lacks one, the receiver drops the segment
+    /// (`spec/protocol.md` \[open-40\]).
     #[must_use]
     #[inline]
     pub const fn needs(&self) -> Features {
@@ -136,7 +141,8 @@ impl Segment {
         }
     }
 
-    /// Writes words between header and payload other than a stream id; returns their length. Outside the hot path.
+    /// Writes the words between header and payload, except a stream id, and returns their length in bytes. Outside of
+    /// the hot path.
     #[cold]
     fn write_extension(&self, out: &mut DatagramBuffer) -> usize {
         let (_, out) = out.split_at_mut(HEADER_BYTES);
@@ -161,13 +167,13 @@ impl Segment {
         }
     }
 
-    /// Decodes a segment whose payload was encrypted; SYN, SYNACK and Noise messages never are.
+    /// Decodes a segment whose payload was encrypted, so that it cannot be a SYN, SYNACK or Noise message.
     #[inline]
     fn read_sealed(raw: &RawHeader, head: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
         Self::read_extended(raw, head, payload, Trailer::Tag)
     }
 
-    /// Decodes a segment; `head` begins with the header and the words after it.
+    /// Decodes a segment. `head` begins with the header and the words after it.
     #[inline]
     fn read_extended(raw: &RawHeader, head: &[u8], payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match raw.extension()? {
@@ -198,7 +204,7 @@ impl Segment {
 }
 
 impl Fields {
-    /// Fields of a segment without options.
+    /// Returns the fields of a segment without options.
     #[inline]
     const fn of(raw: &RawHeader, stream: StreamId) -> Self {
         let Header { block_id, s1, s2, .. } = raw.header;

@@ -3,7 +3,7 @@
 use super::Fields;
 use crate::{Flags, StreamId};
 
-/// Precedes a feedback report in the payload ([`feedback`](crate::feedback)).
+/// Header of a segment with a feedback report as its payload ([`feedback`](crate::feedback)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReportHeader {
     /// Capacity of the receiver's socket buffer, KiB; 0 if unknown.

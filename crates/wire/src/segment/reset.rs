@@ -1,4 +1,4 @@
-//! RST: resets a connection, or refuses one.
+//! RST: resets or refuses a connection.
 
 use super::Fields;
 use crate::{Flags, StreamId};
@@ -6,18 +6,18 @@ use crate::{Flags, StreamId};
 /// Resets a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reset {
-    /// The reason.
+    /// Reason of the reset.
     pub reason: ResetReason,
 }
 
 /// Reason to reset or refuse a connection (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetReason {
-    /// No reason: 0, and every unassigned number.
+    /// No reason: number 0, and every unassigned number.
     Unspecified,
     /// The initiator's static key is not admitted.
     NotAdmitted,
-    /// The acceptor cannot read the initiator's first Noise message.
+    /// The acceptor cannot decrypt the initiator's first Noise message.
     CannotRead,
     /// The application aborted the session.
     Application {
@@ -26,7 +26,7 @@ pub enum ResetReason {
     },
     /// The path does not carry packets of the minimum size.
     PathTooNarrow,
-    /// The sender has lost the session, provided the payload is the token that proves it. In plaintext.
+    /// The sender has lost the session, if the payload is the token that proves this. Always in plaintext.
     SessionUnknown,
 }
 

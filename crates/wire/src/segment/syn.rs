@@ -7,38 +7,40 @@ use crate::{Features, Flags, Profile, StreamId, SymbolSize};
 /// Requests a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Syn {
-    /// Requested options; `None` if one is missing.
+    /// Requested options; `None` if a mandatory option is missing.
     pub options: Option<SynOptions>,
 }
 
 /// Answers a [`Syn`]. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynAck {
-    /// Number of the SYN's newest copy; 0 in encrypted connections, where the Noise message states it.
+    /// Datagram number of the newest received copy of the SYN; 0 in encrypted connections, where the Noise message
+    /// states it.
     pub echo: u32,
-    /// Accepted options; `None` in encrypted connections, or if one is missing.
+    /// Accepted options; `None` in encrypted connections, or if a mandatory option is missing.
     pub options: Option<SynOptions>,
 }
 
-/// Options of a modern SYN: options 1 to 4 and 6 of `spec/wire-format.md` §4, the profile equal to the header's. Other versions and codes
-/// decode, so that such a peer can be answered.
+/// Options of a modern SYN: options 1 to 4 and 6 of `spec/wire-format.md` §4. The profile equals the profile of the
+/// header. Unknown versions and codes decode, so that their senders can be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynOptions {
     /// Version of the protocol: [`VERSION`](crate::VERSION).
     pub version: u8,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved.
     pub code: u8,
-    /// Maximum size of an encoding symbol.
+    /// Maximum size of an encoding symbol, 1 to 1476 bytes.
     pub symbol_size: SymbolSize,
-    /// Features that the sender offers (SYN) or has chosen (SYNACK); none if the option is absent.
+    /// Features that the sender offers (SYN) or has chosen (SYNACK); empty if the option is absent.
     pub features: Features,
 }
 
 impl SynOptions {
-    /// Length of these options between header and payload, including padding.
+    /// Length of these options between header and payload, including padding, bytes.
     pub const BYTES: usize = 20;
 
-    /// Encoded options, including padding. They are part of the handshake's prologue too (`spec/security.md` \[noise-4\]).
+    /// Returns the encoded options, including padding. The handshake's prologue also contains them (`spec/security.md`
+    /// \[noise-4\]).
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         let [size_high, size_low] = self.symbol_size.bytes().to_be_bytes();
@@ -52,7 +54,7 @@ impl SynOptions {
         else {
             return None;
         };
-        // A peer of version 1 lacks this option, but must be read to be answered.
+        // A peer of version 1 lacks this option, but its SYN must be decoded to be answered.
         let features = features.unwrap_or_default();
         Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)?, features })
     }

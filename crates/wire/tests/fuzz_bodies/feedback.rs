@@ -2,12 +2,12 @@
 
 use dfcp_wire::feedback::{MessageRun, Record, Records, ReportWriter, Run, StreamState, decode};
 
-/// Panics if the decoder does, or if report and records change in a round trip.
+/// Decodes `data`, and checks that report and records survive a round trip. Panics if the decoder does.
 pub(crate) fn run(data: &[u8]) {
     let Ok((report, records)) = decode(data) else {
         return;
     };
-    // A record without block states is shorter than the room that the writer requires.
+    // The decoded record may lack block states, but the writer requires room for one.
     let mut out = vec![0; data.len() + 1];
     let mut writer = ReportWriter::new(&mut out, &report).expect("the input held a report");
     for record in records.clone() {
@@ -42,7 +42,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(told(records_again), told(records));
 }
 
-/// Contents of records: streams with their runs, and the others as debug text.
+/// Returns the contents of records: streams with their runs, and other records as debug text.
 fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), String>> {
     records
         .map(|record| match record {

@@ -2,7 +2,7 @@
 
 use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
 
-/// Panics if the decoder does, or if the parameters change in a round trip.
+/// Decodes `data`, and checks that the parameters survive a round trip. Panics if the decoder does.
 pub(crate) fn run(data: &[u8]) {
     if let Ok(parameters) = Parameters::decode(data) {
         let mut out = [0; PARAMETERS_BYTES];

@@ -4,7 +4,7 @@ use super::typed;
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::{Flags, OPTIONS_BYTES_MAX, Profile};
 
-/// Panics if a decoder does, or if the options change in a round trip.
+/// Decodes a segment with these options, and checks that it survives a round trip. Panics if a decoder does.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, area)) = data.split_first() else {
         return;

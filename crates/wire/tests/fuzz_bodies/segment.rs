@@ -4,10 +4,11 @@ use super::typed;
 use dfcp_testkit::raw;
 use dfcp_wire::CRC_BYTES;
 
-/// Panics if a decoder does, or if the decoded values change in a round trip.
+/// Decodes `data`, and checks that the values survive a round trip. Panics if a decoder does.
 pub(crate) fn run(data: &[u8]) {
     typed::run(data);
-    // Checksum and CRC would otherwise shield the options from nearly all inputs.
+    // Also repair the checksum and the CRC. Otherwise nearly all inputs would fail there, before their options are
+    // decoded.
     for room in [0, CRC_BYTES] {
         let mut repaired = [data, &[0; CRC_BYTES][..room]].concat();
         raw::renew(&mut repaired);

@@ -3,10 +3,10 @@
 use dfcp_wire::segment::{Address, Clear, Envelope, Received, Sealed};
 use dfcp_wire::{DATAGRAM_BYTES_MAX, DecodeError, Finished, Outline, TAG_BYTES, Unverified, classic};
 
-/// Panics if a decoder does, or if a property fails.
+/// Decodes `datagram`, and checks that the segment survives a round trip. Panics if a decoder does.
 pub(crate) fn run(datagram: &[u8]) {
     let outline = Outline::of(datagram);
-    // A refused datagram must only not panic.
+    // For a refused datagram, the only requirement is that no decoder panics.
     let read = match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => check_classic(header, datagram),
         Ok(Unverified::Clear(header)) => check_clear(header, datagram),
@@ -49,7 +49,7 @@ fn check_clear(header: Clear, datagram: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Checks an encrypted datagram, taking the sealed bytes as the payload.
+/// Checks an encrypted datagram, as if its sealed bytes were the decrypted payload.
 fn check_sealed(header: Sealed, datagram: &[u8]) -> Result<(), DecodeError> {
     let mut copy = datagram.to_vec();
     let (head, sealed) = header.split(&mut copy)?;

@@ -354,7 +354,7 @@ impl Liar {
             Lie::OneBlock if self.proven_at.is_none_or(|at| talk.world.now.since(at) >= Duration::from_secs(2)) => {
                 self.prove_oldest(talk.world.now, 1.0);
             }
-            // Prove each block that would have enough symbols if the claimed loss were true.
+            // Prove each block that would have enough symbols if the claim were true.
             Lie::LongBlocks if !self.has_settled_at_long_blocks(talk) => {
                 while self.prove_oldest(talk.world.now, self.lie.arrived()) {}
             }
@@ -395,7 +395,7 @@ impl Liar {
         let report = Report {
             datagrams_received: talk.control + served + dependent,
             wasted: Wasted { dependent, ..before },
-            // The report never states how many bytes were read, so they are credited again.
+            // The report never states how many bytes were read, so the proven bytes are added to the memory.
             memory_kib: (32 << 10) + (self.proven_bytes >> 10) as u32,
             arrival_rate_bps: 1_000_000,
             ..boundless_report(talk.highest)

@@ -277,7 +277,7 @@ impl Scene {
     }
 }
 
-/// Attacks with this number of datagrams, or for the time that they take.
+/// Attacks with this number of datagrams. A victim that sends runs for the time that the datagrams would take.
 ///
 /// # Errors
 /// Fails if a message cannot be made.
@@ -311,14 +311,14 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
         Attack::GroupsSmall => {
             let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
-            // Each id occurs twice with the same symbol, because two different symbols would suffice to decode.
+            // The same symbol twice: two different ones would suffice to decode.
             Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
         }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },
         Attack::NoLifetime => {
             Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
         }
-        // The longest lifetime and age, except the value for unlimited.
+        // The greatest age and lifetime that are not unlimited.
         Attack::Years => {
             Message { age_us: Message::LIFETIME_UNLIMITED - 2, lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest }
         }
@@ -371,7 +371,8 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let delivered = match attack {
         Attack::Honest | Attack::Years | Attack::Known | Attack::KnownLong | Attack::Leaps => datagrams,
         Attack::Replayed => 1,
-        // The first one, without another delay to compare, and one after each minute, when the clock could have been adjusted.
+        // Delivered are the first message, which has no other delay to compare with, and one after each minute by which
+        // the clock has run back: the receiver then assumes that the clock was set.
         Attack::NoLifetime => 1 + datagrams / 600_000,
         Attack::Old => 4,
         _ => 0,

@@ -49,7 +49,8 @@ impl Disk {
             let mut left = node_left(node, loss.contents, &mut random);
             if let Kind::Directory(directory) = &mut left.kind {
                 let names = entries.get(ino).cloned().unwrap_or_default();
-                // A moved directory may have both names on the disk. It keeps the first, because it cannot have two parents.
+                // A moved directory may have both names on the disk. It keeps the first name, because it cannot have
+                // two parents.
                 let kept = names.into_iter().filter(|(name, to)| {
                     !entries.contains_key(to) || links.get(to).is_some_and(|places| places[0] == (*ino, name.clone()))
                 });

@@ -42,7 +42,7 @@ fn ring_and_sealer() -> (KeyRing, SealKeys) {
     (ring, initiator.into_keys(Cipher::Aes128Gcm).0)
 }
 
-/// Encrypted keep-alive of the initiator, or data with this payload: as sent, and as decrypted.
+/// Datagram of the initiator with this payload (a keep-alive if empty): as sent, and as decrypted.
 fn datagram(keys: &mut SealKeys, number: u32, payload: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut header = Vec::new();
     for word in [TO_RESPONDER, 7, 3, 0x6820_0000, 0x0100_0000, number] {
@@ -107,7 +107,7 @@ fn without_a_checksum_there_is_none_afterwards() {
 #[test]
 fn several_datagrams_in_one_packet_are_opened_each() {
     let (mut ring, mut keys) = ring_and_sealer();
-    // One number is skipped, and some are lost.
+    // One packet number is skipped, and 30 are lost.
     let numbers = (0..10).chain(11..20).chain(50..61);
     let all: Vec<_> = numbers.map(|number| datagram(&mut keys, number, &[9; 1200])).collect();
     let last = datagram(&mut keys, 61, b"short");
@@ -117,7 +117,7 @@ fn several_datagrams_in_one_packet_are_opened_each() {
     assert_eq!(after[28..], plain.concat());
     assert_eq!(counts, Counts { opened: 31, ..Counts::default() });
     assert_eq!(checked(&after[12..20], &after[20..]), 0xFFFF);
-    // A snap length leaves the first ones whole.
+    // With a short snap length, only the first datagrams are complete.
     let (after, counts) = opened(&mut ring, &before[..28 + 3 * 1240 + 100], before.len());
     assert_eq!(counts, Counts { opened: 3, truncated: 1, ..Counts::default() });
     assert_eq!(after[28 + 3 * 1240..], before[28 + 3 * 1240..28 + 3 * 1240 + 100]);

@@ -77,7 +77,7 @@ async fn refusals_and_failures_say_what_to_do() {
     let gone = run(address, 10, &|| bail!("the interface is gone")).await;
     assert_eq!(gone, "the interface is gone");
     if cfg!(target_os = "linux") {
-        // This port has just been closed.
+        // Find an unused port: bind one, and close its socket.
         let closed = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         assert!(run(closed, 10, &|| Ok(0)).await.contains("nothing listens there"));
     }

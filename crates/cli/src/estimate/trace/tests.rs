@@ -10,8 +10,8 @@ use clap::Parser;
 
 const RATE_BPS: u64 = 4_000_000;
 
-/// Capture of `seconds` behind a bottleneck of 4 Mbit/s. Test packets of 60 bytes go to 10.2.0.1:9000 every 100 ms; from 2 s on, every 3 s,
-/// four CUBIC connections carry a page of 400 kB, with a queue of 12 to 27 ms meanwhile.
+/// Capture of `seconds` behind a bottleneck of 4 Mbit/s. Test packets of 60 bytes go to 10.2.0.1:9000 every 100 ms.
+/// From 2 s on, every 3 s, four CUBIC connections carry a page of 400 kB; the queueing delay is then 12 to 27 ms.
 pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     let mut simulation = Simulation::new(7, None);
     let access = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_millis(10));
@@ -105,7 +105,8 @@ fn times_that_do_not_go_together_are_refused() {
     assert!(error.to_string().contains("gap is 50ms"), "{error}");
 }
 
-/// Raw-IP capture in pcap format: UDP from port 9 to 10.0.0.2:7; each packet has a time in µs, a payload and a length on the wire.
+/// Raw-IP capture in pcap format, of UDP from port 9 to 10.0.0.2:7. Each packet has a time in µs, a payload and a
+/// length on the wire.
 fn pcap(packets: &[(u64, Vec<u8>, u16)]) -> Vec<u8> {
     let mut file = [0xA1B2_C3D4_u32.to_le_bytes(), [2, 0, 4, 0], [0; 4], [0; 4], [0xFF; 4], [101, 0, 0, 0]].concat();
     for (at_us, payload, wire_bytes) in packets {
@@ -121,7 +122,7 @@ fn pcap(packets: &[(u64, Vec<u8>, u16)]) -> Vec<u8> {
     file
 }
 
-/// DFCP test packet, sent `number` intervals of 20 ms after 5 s, with its arrival time.
+/// DFCP test packet that was sent `number` intervals of 20 ms after 5 s, and that arrives at `at_ms`.
 fn own(session: u64, number: u32, at_ms: u64) -> (u64, Vec<u8>, u16) {
     let sent = Time::from_ms(5_000 + 20 * u64::from(number));
     let probe = Answer::Probe(ProbeDatagram { session, number, interval_us: 20_000, sent });
@@ -130,8 +131,8 @@ fn own(session: u64, number: u32, at_ms: u64) -> (u64, Vec<u8>, u16) {
 
 #[test]
 fn own_test_packets_are_recognised_with_their_interval_and_numbers() {
-    // Packets 4 to 6 are late by 30 ms, and 5 is lost. Between the arrivals of 4 and 6, 5000 bytes arrive in 40 ms: with the 60 of number
-    // 6, 1.012 Mbit/s.
+    // Test packets 4 and 6 arrive 30 ms late, and 5 is lost. Between the arrivals of 4 and 6, 5000 bytes of traffic
+    // arrive in 40 ms. With the 60 bytes of test packet 6, the rate is 1.012 Mbit/s.
     let packets = [
         own(1, 0, 100),
         own(1, 1, 120),

@@ -35,7 +35,7 @@ pub(super) struct Account<'a, T> {
     counted: Notify,
 }
 
-/// Counts of the two receiving sides.
+/// Counts that the two receiving sides report.
 struct Counts {
     /// Peer's latest count of this side's data.
     heard: Count,
@@ -66,7 +66,7 @@ impl<'a, T: Transport> Account<'a, T> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes a count of the peer; true if it is the final one.
+    /// Processes a count of the peer; returns true if the count is final.
     ///
     /// # Errors
     /// Fails if the count is impossible.
@@ -82,7 +82,8 @@ impl<'a, T: Transport> Account<'a, T> {
         Ok(is_final)
     }
 
-    /// Deadline of the peer's next count, and of its final one: a peer that counts for ever is treated as silent.
+    /// Returns the deadline of the peer's next count. It has an upper bound: a peer that counts for ever is treated as
+    /// silent.
     pub(super) fn count_due(&self) -> Instant {
         let last = self.started + self.request.duration + PERF_OVERTIME_MAX + RECEIVER_SILENCE_MAX;
         last.min(self.counts().heard_at + RECEIVER_SILENCE_MAX)
@@ -101,7 +102,7 @@ impl<'a, T: Transport> Account<'a, T> {
         }
     }
 
-    /// Current results of both directions.
+    /// Returns the current results of both directions.
     pub(super) fn so_far(&self) -> Both {
         let now = Instant::now();
         let counts = self.counts();
@@ -113,7 +114,7 @@ impl<'a, T: Transport> Account<'a, T> {
         Both::new(self.side, sent, Measured { silence, ..measured(&count, tally.path) })
     }
 
-    /// Final results of both directions; `None` before both are counted.
+    /// Returns the final results of both directions; `None` before both are counted.
     pub(super) fn total(&self) -> Option<Both> {
         let counts = self.counts();
         let (heard, told) = (counts.heard, counts.told?);

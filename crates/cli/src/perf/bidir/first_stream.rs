@@ -17,7 +17,7 @@ use crate::path_frame::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
 use crate::session_error::SessionError;
 
-/// Processes the peer's reports until its direction ends.
+/// Processes the peer's reports until it has sent its final count and END.
 ///
 /// # Errors
 /// Fails if the connection breaks, or the peer violates the protocol or stops counting.
@@ -30,7 +30,8 @@ pub(super) async fn hear<T: Transport>(
     let mut body = Vec::new();
     while !(is_counted && is_ended) {
         let next = read_frame(&mut reader, &mut body);
-        // After its last count, a peer may be silent here until its data ends. The data streams detect silence.
+        // After its final count, a peer may be silent on this stream until its data ends; the data streams detect
+        // silence.
         let frame =
             if is_counted { next.await } else { timeout_at(account.count_due(), next).await.map_err(silent)? };
         match frame?.ok_or(SessionError::PeerClosed)? {
@@ -53,8 +54,9 @@ pub(super) async fn hear<T: Transport>(
     Ok(())
 }
 
-/// Reports the count of the peer's data every interval and at the end, and the end of this side's data; then closes this direction. A
-/// server adds its path statistics. `on_counts` receives both directions each time.
+/// Reports the count of the peer's data at every interval and at the end, and the end of this side's data. Then closes
+/// this side's direction of the stream. A server also reports its path statistics. `on_counts` receives the results of
+/// both directions with each report.
 ///
 /// # Errors
 /// Fails if the connection breaks.
@@ -97,7 +99,7 @@ pub(super) async fn tell<T: Transport>(
         }
         on_counts(&account.so_far());
     }
-    // The peer has its answers or is gone: the result of the close changes nothing.
+    // The peer has its answers or is gone, so the result of the close does not matter.
     if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
         tracing::debug!("the connection was not closed in order");
     }

@@ -18,8 +18,8 @@ use crate::limits::PERF_LOCAL_OVERTIME_MAX;
 use crate::perf::Measured;
 use crate::units::{human_bytes, human_rate};
 
-/// Longest warm-up of a connection: until both ends have their buffers and the rate is steady. A short measurement gets a quarter of its
-/// duration.
+/// Longest warm-up of a connection: time until both ends have their buffers and the rate is steady. The warm-up of a
+/// short measurement is a quarter of its duration.
 const LEAD_IN_MAX: Duration = Duration::from_millis(500);
 
 /// Protection of the measured connection.
@@ -38,30 +38,30 @@ pub(super) struct Figures {
     pub(super) protection: Protection,
     /// Number of the round, from 1.
     pub(super) round: u32,
-    /// Bytes read by the receiving end, and the sender's statistics over the same time, without warm-up and close.
+    /// Bytes read by the receiving end, and the sender's statistics, both without warm-up and close.
     pub(super) measured: Measured,
-    /// CPU time of this process over the same time, user and system; `None` if unavailable.
+    /// CPU time of this process without warm-up and close, user and system; `None` if unavailable.
     pub(super) cpu: Option<Duration>,
 }
 
 impl Figures {
-    /// Number of data datagrams sent.
+    /// Returns the number of data datagrams sent.
     pub(super) fn data_datagrams(&self) -> u64 {
         self.measured.path.map_or(0, |path| path.data_datagrams.total())
     }
 
-    /// Number of data datagrams that are not source symbols.
+    /// Returns the number of data datagrams that are not source symbols.
     pub(super) fn repair_datagrams(&self) -> u64 {
         self.measured.path.map_or(0, |path| path.data_datagrams.total().saturating_sub(path.data_datagrams.source))
     }
 
-    /// CPU time of both ends per data datagram, ns.
+    /// Returns the CPU time of both ends per data datagram, ns.
     pub(super) fn cpu_ns_per_datagram(&self) -> Option<f64> {
         let datagrams = self.data_datagrams();
         self.cpu.filter(|_| datagrams > 0).map(|cpu| cpu.as_secs_f64() * 1e9 / datagrams as f64)
     }
 
-    /// One line for people.
+    /// Formats one text line.
     pub(super) fn describe(&self) -> String {
         let goodput = human_rate(self.measured.goodput_bps());
         let cpu =
@@ -72,7 +72,7 @@ impl Figures {
     }
 }
 
-/// Cipher that two ends with this configuration negotiate.
+/// Returns the cipher that two ends with this configuration negotiate.
 ///
 /// # Errors
 /// Fails if no connection can be opened.
@@ -122,7 +122,7 @@ async fn connect(ciphers: Option<Ciphers>) -> anyhow::Result<(Stream, Stream)> {
         .context("cannot connect to this machine itself, see whether a firewall guards 127.0.0.1")
 }
 
-/// Configurations of the accepting and the opening end.
+/// Returns the configurations of the accepting and the opening end.
 fn configs(ciphers: Option<Ciphers>) -> anyhow::Result<(Config, Config)> {
     let at_line_rate = |config: Config| config.with_rate(Rate::Line);
     let Some(ciphers) = ciphers else {
@@ -142,7 +142,8 @@ fn configs(ciphers: Option<Ciphers>) -> anyhow::Result<(Config, Config)> {
     Ok((sealed(accepting, near), sealed(opening, far)))
 }
 
-/// Sends data from `near` to `far` and closes orderly; returns the states at the start and the end of the measured time.
+/// Sends data from `near` to `far` and closes orderly. Returns the counters at the start and the end of the measured
+/// time.
 async fn transfer(
     mut near: Stream,
     far: Stream,
@@ -150,7 +151,7 @@ async fn transfer(
     on_progress: impl FnMut(f64),
 ) -> anyhow::Result<(Moment, Moment)> {
     let arrived_bytes = Arc::new(AtomicU64::new(0));
-    // Ends the task if this future is dropped.
+    // The task ends if this future is dropped.
     let mut receiving = JoinSet::new();
     receiving.spawn(receive(far, Arc::clone(&arrived_bytes)));
     let broken = "the connection of this machine to itself broke, see DFCP_LOG=debug";
@@ -169,7 +170,7 @@ async fn transfer(
     Ok((sent.begin, sent.end))
 }
 
-/// Sender's states at the start and the end of the measured time, and its bytes.
+/// Sender's counters at the start and the end of the measured time, and the number of bytes sent.
 struct Sent {
     bytes: u64,
     begin: Moment,
@@ -199,7 +200,7 @@ async fn send(
         stream.write_all(&chunk).await?;
         bytes += chunk.len() as u64;
         let now = Instant::now();
-        // However slow the machine, at least one block must have been sent.
+        // On a slow machine, continue until at least one block has been sent and received.
         if now >= begin.at + duration {
             let end = Moment::now(stream, arrived_bytes);
             if end.arrived_bytes > begin.arrived_bytes
@@ -261,7 +262,7 @@ impl Moment {
     }
 }
 
-/// CPU time used by all threads of this process, user and system.
+/// Returns the CPU time used by all threads of this process, user and system.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "freebsd"))]
 fn process_cpu() -> Option<Duration> {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok()

@@ -19,7 +19,8 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Statistics of the values; `None` if there are none. The median of an even number is the mean of the middle two.
+    /// Computes the statistics of the values; `None` without values. The median of an even number of values is the mean
+    /// of the middle two.
     fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -29,7 +30,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// Text of the median, with the range if there was more than one round.
+    /// Formats the median, with the range if there was more than one round.
     fn describe(this: Option<Self>, rounds: usize, show: impl Fn(f64) -> String) -> String {
         match this {
             None => "-".to_owned(),
@@ -47,7 +48,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Ratios of two series; `None` unless every round has both.
+    /// Computes the ratios of two series; `None` unless every round has both values.
     fn of(sealed: &[f64], plaintext: &[f64]) -> Option<Self> {
         let is_complete = sealed.len() == plaintext.len() && plaintext.iter().all(|value| *value > 0.0);
         let rounds: Vec<_> = sealed.iter().zip(plaintext).map(|(sealed, plaintext)| sealed / plaintext).collect();
@@ -72,7 +73,7 @@ pub(super) struct Summary {
     data_datagrams: u64,
     repair_datagrams: u64,
     wasted: u64,
-    /// Ratios of goodput and of CPU time per datagram, to plaintext.
+    /// Ratios of encrypted to plaintext: goodput, and CPU time per datagram.
     ratios: [Option<Ratio>; 2],
 }
 
@@ -160,7 +161,7 @@ fn cpus_ns(measured: &[Figures], protection: Protection) -> Vec<f64> {
     rounds_of(measured, protection).filter_map(Figures::cpu_ns_per_datagram).collect()
 }
 
-/// Summaries per protection: plaintext first, as the baseline, then the ciphers in order of measurement.
+/// Returns the summaries per protection: plaintext first, as the baseline, then the ciphers in order of measurement.
 pub(super) fn summaries(measured: &[Figures]) -> Vec<Summary> {
     let mut protections = vec![Protection::Plaintext];
     for figures in measured {
@@ -174,7 +175,7 @@ pub(super) fn summaries(measured: &[Figures]) -> Vec<Summary> {
 const COLUMNS: [&str; 8] =
     ["protection", "goodput, Mbit/s", "CPU, ns/datagram", "datagrams", "repair", "waste", "goodput ratio", "CPU ratio"];
 
-/// Text table with one line per protection, in aligned columns.
+/// Formats a text table with one line per protection, in aligned columns.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let rows: Vec<_> = [COLUMNS.map(str::to_owned)].into_iter().chain(summaries.iter().map(Summary::row)).collect();
     let widths: [usize; COLUMNS.len()] =
@@ -186,7 +187,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Legend and caveats, one line each.
+/// Formats legend and caveats, one line each.
 pub(super) fn notes(summaries: &[Summary]) -> String {
     let mut lines: Vec<_> = [
         "Medians over the rounds, and their range. Everything counts both ends together: encoding and decoding, encrypting",
@@ -214,7 +215,7 @@ pub(super) fn notes(summaries: &[Summary]) -> String {
     lines.join("\n")
 }
 
-/// JSON of every measurement and the summaries. Unavailable values are null.
+/// Returns the JSON of every measurement and the summaries. Unavailable values are null.
 pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summary]) -> Value {
     json!({
         "duration_s": args.duration.as_secs_f64(), "rounds": args.rounds,
@@ -223,7 +224,7 @@ pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summ
     })
 }
 
-/// Fields shared with `perf client` have the same names.
+/// Returns the JSON of one measurement. Fields shared with `perf client` have the same names.
 fn measurement(figures: &Figures) -> Value {
     let Figures { protection, round, measured, cpu } = figures;
     json!({

@@ -18,7 +18,7 @@ use crate::path_frame::decode_path;
 use crate::perf::unexpected;
 use crate::session_error::SessionError;
 
-/// Counts the data of these streams until each has ended, and reads the first stream's frames up to END.
+/// Counts the data of the streams `beside` until each has ended, and reads the first stream's frames up to END.
 pub(super) async fn absorb<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     beside: &dyn Streams,
@@ -62,7 +62,7 @@ pub(in crate::perf) async fn count_all(
     streams: u16,
     tally: &Arc<Shared>,
 ) -> Result<(), SessionError> {
-    // Dropping this future stops their reading.
+    // Dropping this future stops reading from all streams.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
         let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;

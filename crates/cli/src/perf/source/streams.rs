@@ -18,7 +18,7 @@ use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead,
 /// Smallest write to a stream, bytes. With more streams the writes shrink to this size, to keep the total overshoot small.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
-/// Sends on the streams that `request` asks for, then announces the end on the first one.
+/// Sends on the streams that `request` specifies, then announces the end on the first stream.
 pub(super) async fn emit<T: Transport>(
     mut handle: Handle<T>,
     beside: &dyn Streams,
@@ -42,7 +42,8 @@ pub(super) async fn emit<T: Transport>(
     end(handle, request, progress).await
 }
 
-/// Opens the requested streams and sends on them until the peer ends the measurement or the bytes are used up, and all is acknowledged.
+/// Opens the requested streams and sends on them until the peer ends the measurement or the bytes are used up, and all
+/// data is acknowledged.
 ///
 /// # Errors
 /// Fails if the connection breaks, or the peer refuses a stream or stops reading.
@@ -93,7 +94,7 @@ async fn fill<T: Transport>(
     stream.shutdown().await
 }
 
-/// Takes up to `most` of the bytes left for all streams.
+/// Takes up to `most` of the bytes left for all streams; returns the number of bytes taken.
 fn take(left_bytes: &AtomicU64, most: usize) -> usize {
     let before =
         left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));

@@ -68,7 +68,7 @@ fn a_direction_ends_before_the_other() {
     let client = runtime.block_on(async {
         let (here, there) = memory::connection_both_ways(1, 1 << 20);
         let request = Request { duration: Duration::from_secs(20), ..both(1, 1000) };
-        // The peer takes ten seconds for data that this side sends at once.
+        // The peer takes ten seconds for its data; this side sends its own data at once.
         let slow = async {
             let mut peer = Peer::new(there);
             peer.say(&Service::Perf.preamble()).await;
@@ -172,7 +172,7 @@ impl Peer {
     }
 }
 
-/// Outcome and duration of a side whose peer opens correctly and then attacks.
+/// Runs a side whose peer opens correctly and then attacks; returns the outcome and duration.
 fn attacked(
     side: Side,
     request: Request,
@@ -235,7 +235,7 @@ fn a_peer_that_counts_what_cannot_be_is_not_believed() {
 #[test]
 fn an_end_is_not_counted_before_it() {
     for side in SIDES {
-        // The peer has read its part of the data, and more follows.
+        // The peer claims the end of the data after it has read 100 bytes, while more follows.
         let (victim, _) = attacked(side, both(1, 1_000_000), async |peer| {
             let mut stream = peer.beside.accept().await.unwrap();
             stream.read_exact(&mut [0; 100]).await.unwrap();
@@ -273,7 +273,7 @@ fn frames_where_none_are_allowed_are_refused() {
                 peer.stay().await;
             });
             assert!(matches!(victim, Err(SessionError::Protocol(_))), "{what}, {side:?}: {victim:?}");
-            // Either at once, or after the grace period for the peer's reason.
+            // The side fails immediately, or after the grace period for the peer's reason.
             assert!(took <= Duration::from_secs(3), "{what}, {side:?}: {took:?}");
         }
     }
@@ -398,7 +398,7 @@ fn a_peer_that_says_why_it_stops_is_heard() {
     let (victim, _) = attacked(Side::Client, both(1, 1000), async |peer| {
         let mut refusal = Vec::new();
         ToSender::Refused(Failure::new(FailureCode::Stopped, "stopped")).encode(&mut refusal);
-        // The first broken stream is not the reported reason.
+        // The broken data stream must not be the reported reason.
         drop(peer.beside.open().await.unwrap());
         sleep(Duration::from_millis(1)).await;
         peer.say(&refusal).await;
@@ -417,7 +417,7 @@ fn each_interval_has_a_line_for_each_direction_in_the_same_order() {
         to_server: at(to_server, 1_000_000),
         to_client: at(to_client, 1_000_000),
     };
-    // Counts of one direction lag by a round trip, and those of one interval precede the other's.
+    // The counts to the server lag by a round trip, and at one point (2.75, 4.0) by more than an interval.
     let lines: Vec<_> =
         [(0.75, 1.0), (1.0, 1.0), (1.75, 2.0), (2.0, 2.0), (2.75, 3.0), (2.75, 3.0), (2.75, 4.0), (4.0, 4.0)]
             .into_iter()
@@ -452,7 +452,7 @@ fn json_has_the_figures_of_one_direction_for_each() {
     assert_eq!(of("to_server"), (vec![1000, 2000], 3000, 2.0, 12_000.0));
     assert_eq!(of("to_client"), (vec![5000, 1000], 6000, 1.5, 32_000.0));
     assert_eq!(object["to_client"]["total"]["path"]["datagrams_sent"], 7);
-    // One-way measurements print the same.
+    // One-way measurements have the same JSON members.
     let mut one = intervals::Intervals::default();
     one.advance(&first.to_server);
     one.finish(&end.to_server);

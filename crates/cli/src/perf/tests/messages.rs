@@ -19,7 +19,7 @@ fn both_sides_agree_on_what_became_of_messages_in_either_direction() {
     for (reverse, bytes) in [(false, 1_316), (true, 1_316), (false, 0), (false, 262_144), (true, 9)] {
         run(async {
             let (here, there) = pair(true).await;
-            // The longest messages exceed the buffer: some are counted as unsent.
+            // The longest messages exceed the buffer, so some count as unsent.
             let asked = request(reverse, bytes);
             let parameters = Parameters::default();
             let (client, server) =

@@ -128,7 +128,7 @@ fn what_is_not_decoded_is_read_as_zeros() {
         let client = client_args(&listener.local_address().unwrap().to_string(), &[]);
         let (ready, readied) = oneshot::channel();
         let receive = async {
-            // Wrapped as by the server.
+            // Wrap the connection in the same way as the server does.
             let mut handle = Handle::new(Opening::new(listener.accept().await.unwrap().0));
             handle.stop_decoding().unwrap();
             ready.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Measurements over many streams of one connection, on loopback.
+//! Tests: measurements over many streams of one connection, on loopback.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
                 here.flush().await?;
                 here.read_to_end(&mut Vec::new()).await
             };
-            // The client's result varies; the server must detect the fault.
+            // The client's result varies; only the server must detect the fault.
             tokio::join!(serve(there), client).0
         });
         assert!(server.is_err(), "{misdeed}: {server:?}");

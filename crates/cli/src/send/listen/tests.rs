@@ -28,7 +28,7 @@ const TOLD_MAX_BYTES: usize = 8 + 5 + 1 + 1024;
 type Outcome = JoinHandle<anyhow::Result<()>>;
 type Told = Arc<std::sync::Mutex<Vec<News>>>;
 
-/// Listening sender that admits the key of seed 1, and what else `ways` allow.
+/// Listening sender that admits the key of seed 1, and other peers as `ways` permit.
 struct Listening {
     street: Street,
     sender: Outcome,
@@ -55,7 +55,7 @@ fn listening(ways: Ways) -> Listening {
     Listening { street, sender, told, disk, folder }
 }
 
-/// Everything that a caller reads until the sender closes.
+/// Returns all bytes that a caller reads until the sender closes.
 async fn all_heard(mut caller: DuplexStream) -> Vec<u8> {
     let mut heard = Vec::new();
     // A reset counts as an end too.

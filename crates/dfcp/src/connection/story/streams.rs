@@ -1,24 +1,24 @@
-//! The streams of a session in its story.
+//! Log of a session's streams.
 //!
-//! Either side may open and end thousands of streams in a second, each with a single datagram. A line for each of them would be a
-//! line for each datagram. So the level DEBUG has sums: at most once per [`limits::STORY_INTERVAL`], and before the session's totals.
-//! The level TRACE has a line for each event.
+//! Either side may open and end thousands of streams in a second, each with a single datagram, so a line per stream
+//! would be a line per datagram. Therefore level DEBUG has only sums, at most once per [`limits::STORY_INTERVAL`], and
+//! before the session's totals. Level TRACE has a line for each event.
 
 use dfcp_proto::{StreamId, StreamKind};
 use dfcp_time::Time;
 
 use super::{Name, TARGET, is_due};
 
-/// Event of a stream. Codes are those of the applications.
+/// Event of a stream. The numbers are codes chosen by the applications.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) enum StreamNews {
     OpenedHere,
     OpenedByPeer,
-    /// The peer has opened it, and the application accepts none.
+    /// The peer opened the stream, but the application accepts none.
     Refused,
-    /// The peer has proven that it has all that we sent.
+    /// The peer has proven that it has every byte of this side.
     Delivered,
-    /// The application has read all that the peer sent.
+    /// The application has read all bytes of the peer.
     ReadToEnd,
     ResetHere(u32),
     ResetByPeer(u32),
@@ -41,7 +41,7 @@ impl StreamNews {
         }
     }
 
-    /// True if this side has ended it before its time.
+    /// Returns true if this side has ended the stream early.
     pub(super) fn is_our_doing(self) -> bool {
         matches!(self, Self::ResetHere(_) | Self::StoppedHere(_))
     }
@@ -56,7 +56,7 @@ impl StreamNews {
     }
 }
 
-/// Counts of stream events since the last line.
+/// Counters of stream events since the last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     opened: u64,
@@ -68,7 +68,7 @@ struct Sums {
     reset_by_peer: u64,
     stopped: u64,
     stopped_by_peer: u64,
-    /// The newest code from the peer's application.
+    /// Newest code from the peer's application.
     peer_code: Option<u32>,
     without_credit: u64,
 }
@@ -96,7 +96,7 @@ impl Sums {
     }
 }
 
-/// Log of a session's streams.
+/// Log of a session's streams, with the sums since the last line.
 #[derive(Debug, Default)]
 pub(super) struct StreamStory {
     told_at: Option<Time>,
@@ -110,7 +110,7 @@ impl StreamStory {
         tracing::trace!(target: TARGET, connection = %name, stream, ?kind, code, "{}", news.text());
     }
 
-    /// The application wants to open a stream, and the peer permits none yet.
+    /// Counts a failed attempt to open a stream: the peer's limit is reached.
     pub(super) fn on_no_credit(&mut self, name: Name, kind: StreamKind) {
         self.news.without_credit += 1;
         tracing::trace!(target: TARGET, connection = %name, ?kind, "no stream opened: waits for the peer to permit more");
@@ -122,7 +122,7 @@ impl StreamStory {
         }
     }
 
-    /// Tells the sums, of which those that are 0 are left out.
+    /// Logs the sums that are not 0, and resets them.
     pub(super) fn tell(&mut self, name: Name, now: Time) {
         if self.news == Sums::default() {
             return;

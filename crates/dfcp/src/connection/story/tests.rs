@@ -6,7 +6,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 
-/// Lines that have been logged.
+/// Lines that were logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -29,7 +29,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// The lines which `tell` logs, without time, level and target.
+/// Returns the lines that `tell` logs, without time, level and target.
 fn lines(tell: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
@@ -97,7 +97,7 @@ fn calls_without_an_answer_are_counted_until_the_attempt_ends() {
     assert!(last.starts_with("over ") && last.ends_with("error=the connection was aborted on this side"), "{last}");
 }
 
-/// The course of a test which finds a full path, and of one which does not.
+/// Course of a breaker's test that finds a full path, and of a test that does not.
 #[test]
 fn the_breaker_says_what_it_does_and_what_it_has_found() {
     use BreakerState::{Limiting, LossAccepted, Testing, Watching};
@@ -129,7 +129,8 @@ fn the_breaker_says_what_it_does_and_what_it_has_found() {
     assert_eq!(lines, expected.map(|(what, rate)| what.to_owned() + &suffix(rate)));
 }
 
-/// An application may set the rate with every frame of its video, reports come by the thousand, and a hostile peer may move to and fro.
+/// An application may set the rate with every video frame, thousands of reports may arrive per second, and a hostile
+/// peer may move to and fro.
 #[test]
 fn what_changes_all_the_time_is_told_once_a_second_with_nothing_left_out() {
     let lines = lines(|| {
@@ -187,7 +188,7 @@ fn a_connection_whose_endpoint_is_gone_is_told_to_be_given_up() {
     assert!(lines[0].starts_with("totals ") && lines[1].starts_with("given up"), "{lines:?}");
 }
 
-/// The process may be gone before the connection is over.
+/// The totals must be logged now, as the process may end before the connection is over.
 #[test]
 fn the_totals_are_told_when_the_application_lets_go() {
     let lines = lines(|| {
@@ -201,7 +202,7 @@ fn the_totals_are_told_when_the_application_lets_go() {
     assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{lines:?}");
 }
 
-/// Streams of one datagram each: a line for each stream would be one for each datagram.
+/// Streams of one datagram each: a line per stream would be a line per datagram.
 #[test]
 fn of_thousands_of_streams_there_are_sums_once_a_second_and_before_the_totals() {
     let id = |index| StreamId::new(dfcp_proto::Opener::Acceptor, StreamKind::OneWay, index).unwrap();

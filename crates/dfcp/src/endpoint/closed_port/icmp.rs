@@ -1,4 +1,4 @@
-//! The queue of ICMP messages about a socket's datagrams, with what each message repeats of its datagram.
+//! The socket's queue of ICMP messages with the datagrams that they quote (Linux error queue).
 
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
@@ -12,7 +12,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, 
 
 use super::{Message, QUESTION_BYTES};
 
-/// Has the system keep such messages for this socket. Without that it is told of each by an error alone.
+/// Enables the error queue of this socket. Without it, ICMP messages are reported only as errors of calls.
 pub(super) fn keep_messages(socket: &UdpSocket, is_ipv4: bool) {
     let kept = if is_ipv4 { setsockopt(socket, Ipv4RecvErr, &true) } else { setsockopt(socket, Ipv6RecvErr, &true) };
     if let Err(error) = kept {
@@ -20,7 +20,7 @@ pub(super) fn keep_messages(socket: &UdpSocket, is_ipv4: bool) {
     }
 }
 
-/// The next message; `None` if there is none, or the system keeps none.
+/// Returns the next message, or `None` if the queue is empty or not enabled.
 pub(super) fn message(socket: &UdpSocket, question: &[u8]) -> Option<Message> {
     let mut repeated = [0; QUESTION_BYTES];
     let mut control = cmsg_space!(sock_extended_err, sockaddr_in6);

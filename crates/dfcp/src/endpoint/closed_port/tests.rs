@@ -10,7 +10,8 @@ fn asked() -> Refusals {
     Refusals { asked_at: Some(now), ..Refusals::new(now) }
 }
 
-/// A socket and its address. Once it is dropped nothing listens there, as long as the system gives its port to no other socket.
+/// Binds a socket, and returns it with its address. Once it is dropped, the port is closed, unless the system gives it
+/// to another socket.
 fn bound() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((LOOPBACK, 0)).unwrap();
     let address = socket.local_addr().unwrap();
@@ -19,12 +20,12 @@ fn bound() -> (UdpSocket, SocketAddr) {
 
 fn questions(address: SocketAddr) -> Questions {
     let socket = connected((LOOPBACK, 0).into(), address).unwrap().unwrap();
-    // Of these tests alone: others open connections meanwhile.
+    // A separate limit for these tests: other tests open connections at the same time.
     static ASKERS: Semaphore = Semaphore::const_new(64);
     Questions::new(socket, &ASKERS).expect("few tests ask at a time")
 }
 
-/// The attack: forged refusals that do not know the question, as many and as fast as the attacker likes.
+/// An attacker sends any number of forged refusals, at any speed, without knowing the probe.
 #[test]
 fn refusals_that_do_not_repeat_the_question_are_believed_when_they_are_many_and_go_on() {
     let mut refusals = asked();
@@ -46,7 +47,7 @@ fn one_refusal_that_repeats_the_question_is_believed_after_three_of_its_round_tr
     {
         let mut refusals = asked();
         refusals.add(refusals.began + took, true);
-        // Forged ones hasten nothing.
+        // Forged refusals do not hasten the decision.
         (0..100).for_each(|_| refusals.add(refusals.began, false));
         assert_eq!(refusals.believed_at(), Some(refusals.began + after), "{took:?}");
     }
@@ -77,7 +78,7 @@ fn a_refusal_is_told_and_nobody_waits_in_vain() {
     assert!(!questions(address).wait(&gone), "nobody waits");
 }
 
-/// However many connections are opened at once, threads and sockets are few.
+/// Limits threads and sockets, even if many connections are opened at the same time.
 #[test]
 fn few_ask_at_a_time() {
     static ASKERS: Semaphore = Semaphore::const_new(CLOSED_PORT_ASKERS_MAX);
@@ -94,7 +95,7 @@ fn few_ask_at_a_time() {
 
 #[test]
 fn an_address_without_a_way_to_it_is_known_at_once() {
-    // From loopback nothing leaves this machine.
+    // Datagrams from loopback addresses cannot leave this machine.
     let error = connected((LOOPBACK, 0).into(), ([192, 0, 2, 1], 9).into()).unwrap_err();
     assert!(error.to_string().starts_with("this machine has no way to 192.0.2.1 ("), "{error}");
     assert_ne!(error.kind(), ErrorKind::InvalidInput, "the next address may have one");
@@ -113,7 +114,7 @@ fn port_0_is_refused_except_directly_over_ip() {
     assert!(raw.is_ok_and(|asking| asking.is_none()), "there, it is asked nothing");
 }
 
-/// A thread may make its socket in one network, and connect in another.
+/// A thread may make its socket in one network namespace, and connect in another.
 #[test]
 fn the_routes_of_another_network_are_not_asked() {
     let (local, remote) = ((LOOPBACK, 0).into(), ([192, 0, 2, 1], 9).into());

@@ -1,4 +1,4 @@
-//! A timer within a runtime whose own may be 2 ms late.
+//! A precise timer, as the runtime's own timer may be 2 ms late.
 
 pub(super) use system::Timer;
 
@@ -19,13 +19,13 @@ mod system {
     use crate::clock::Clock;
     use crate::endpoint::tokio_reactor::watch;
 
-    /// The system's, which is some tens of microseconds late.
+    /// Timer of the system (timerfd), some tens of microseconds late.
     #[derive(Debug)]
     pub(in crate::endpoint::tokio_reactor) struct Timer {
         timer: AsyncFd<OwnedFd>,
-        /// The system's monotonic clock when ours was at 0, since that clock began.
+        /// Reading of the system's monotonic clock at [`Time::ZERO`] of the endpoint's clock.
         zero: Duration,
-        /// Time at which it expires, unless it has.
+        /// Expiry of the timer, or `None` if it has expired.
         expires: Option<Time>,
     }
 
@@ -37,8 +37,8 @@ mod system {
             Ok(Self { timer: watch(timer, Interest::READABLE)?, zero, expires: None })
         }
 
-        /// It is `now` or little later; waits until `until` at the latest. It may end earlier: a timer which is set is left, which spares most
-        /// of the setting.
+        /// Waits until `until` at the latest; `now` is the current time or slightly earlier. May return early: a timer
+        /// that is set to an earlier time is kept, which saves most system calls.
         pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, now: Time, until: Time) {
             if !self.expires.is_some_and(|at| now < at && at <= until) {
                 if self.set(until).is_err() {
@@ -52,10 +52,10 @@ mod system {
             self.expires = None;
         }
 
-        /// A time in the past expires at once.
+        /// Sets the timer. A time in the past expires immediately.
         fn set(&self, until: Time) -> io::Result<()> {
             let at = self.zero + until.since(Time::ZERO);
-            // Nothing at all would mean never.
+            // 0 would disarm the timer.
             let it_value = Timespec::try_from(at.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
@@ -96,7 +96,7 @@ mod system {
 
     use crate::clock::Clock;
 
-    /// The runtime's.
+    /// Timer of the runtime.
     #[derive(Debug)]
     pub(in crate::endpoint::tokio_reactor) struct Timer;
 

@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// For any choice of marked segments, they leave as packets that were sent marked, and the others unchanged.
+    /// Segments marked on the link leave like packets sent with the mark; the others leave unchanged.
     #[test]
     fn marked_segments_leave_in_runs_of_their_own(spec in spec(), marked in proptest::collection::vec(any::<bool>(), 64)) {
         let frame = Frame::parse(&spec.superpacket()).unwrap();

@@ -1,11 +1,11 @@
-//! Tests: disks that are full, or lose written data.
+//! Tests with disks that are full or lose written data.
 
 use dfcp_powercut::{Disk, PowerCut, missing};
 
 use super::*;
 use crate::limits::CHECKPOINT_INTERVAL;
 
-/// Test file system, if one can be mounted.
+/// Returns a test file system with a controllable disk. `None` if it cannot be mounted here.
 fn disk() -> Option<(PowerCut, tempfile::TempDir)> {
     if let Some(reason) = missing() {
         std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {reason}\n").as_bytes()).unwrap();
@@ -19,7 +19,7 @@ fn flushing() -> StoreOptions {
     StoreOptions { sync: true, ..keeping() }
 }
 
-/// Offset of the partial file that a later session is offered, bytes.
+/// Returns the offset of the partial file that is offered to a later session, bytes.
 fn left(output: &Path) -> Option<u64> {
     let greeting = Session::open(output, &alice(), flushing()).greeted();
     match &greeting[..] {
@@ -35,7 +35,7 @@ fn failure(answers: Vec<ToSender>) -> Failure {
     }
 }
 
-/// Includes a disk that fills before the first journal record, which takes space too.
+/// One case is a disk that becomes full before the first journal record, which takes space too.
 #[test]
 fn a_file_that_finds_the_disk_full_goes_on_when_there_is_room() {
     const FREE: usize = 500_000;
@@ -70,7 +70,7 @@ fn a_file_that_finds_the_disk_full_goes_on_when_there_is_room() {
     }
 }
 
-/// With `keep_unfinished` off, nothing stays.
+/// With `keep_unfinished` off, no partial file is kept.
 #[test]
 fn a_full_disk_keeps_nothing_of_a_sender_that_is_not_known_again() {
     let Some((mount, _directory)) = disk() else { return };
@@ -81,7 +81,7 @@ fn a_full_disk_keeps_nothing_of_a_sender_that_is_not_known_again() {
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
 }
 
-/// Exceeding the session's limit is permanent, unlike a full disk.
+/// A file above the session's limit can never be stored, unlike a file on a full disk.
 #[test]
 fn a_file_that_is_too_long_for_its_session_is_not_kept() {
     let output = tempfile::tempdir().unwrap();

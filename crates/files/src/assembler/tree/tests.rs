@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Tree of a sender: directory ordinals with the first ordinal behind their content, and the number of entries.
+/// Returns the tree of a sender: for each directory's ordinal, the first ordinal after its content; and the number of
+/// entries.
 fn found(shape: &[u8]) -> (BTreeMap<u32, u32>, u32) {
     let (mut ends, mut path) = (BTreeMap::new(), Vec::new());
     for (index, kind) in (0..).zip(shape) {
@@ -20,13 +21,13 @@ fn found(shape: &[u8]) -> (BTreeMap<u32, u32>, u32) {
     (ends, entries)
 }
 
-/// Settles an ordinal without directories: only the ranges matter.
+/// Settles an ordinal in a tree without directories, where only the ranges matter.
 fn settle(tree: &mut Tree, index: u32) -> Result<(), ProtocolError> {
     tree.settle(index).map(|complete| assert!(complete.is_empty()))
 }
 
 proptest! {
-    /// Model test against a set.
+    /// Model test: the settled ranges behave like a set of ordinals.
     #[test]
     fn ranges_are_the_set_of_what_was_settled(indices in proptest::collection::vec(0_u32..60, 0..60)) {
         let (mut tree, mut model) = (Tree::default(), std::collections::BTreeSet::new());
@@ -40,7 +41,8 @@ proptest! {
         prop_assert!(!joined);
     }
 
-    /// Property over file orders: a directory is complete exactly when it was left and all its entries are settled.
+    /// Property, for any order of files: a directory is complete exactly when the sender has left it and all its
+    /// entries are settled.
     #[test]
     fn a_directory_is_complete_with_the_last_of_its_entries(
         shape in proptest::collection::vec(0_u8..12, 1..40),
@@ -50,7 +52,7 @@ proptest! {
         let output = tempfile::tempdir().unwrap();
         let store = crate::store::Store::open(output.path(), crate::store::StoreOptions::default()).unwrap();
         let mut changed = crate::store::Changed::default();
-        // Directories in order, with files at random places among them.
+        // Directories arrive in order, with files at random positions among them.
         let mut files: Vec<u32> = (0..entries).filter(|index| !ends.contains_key(index)).collect();
         let mut directories = ends.keys().copied().collect::<std::collections::VecDeque<_>>();
         let (mut random, mut path, mut tree) = (seed, Vec::<(u32, String)>::new(), Tree::default());

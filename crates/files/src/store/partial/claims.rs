@@ -1,4 +1,4 @@
-//! Bytes that each sender's partial files take or have announced, over all sessions.
+//! Bytes that each sender's partial files occupy or have announced, over all sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::Id;
 use crate::owner::Owner;
 use crate::store::too_much;
 
-/// Charges per sender; without a limit nothing is counted.
+/// Charges per sender. Without a limit, nothing is counted.
 #[derive(Debug)]
 pub(super) struct Claims {
     bytes_max: Option<u64>,
@@ -19,11 +19,11 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<Id, Claim>,
-    /// Sum per sender.
+    /// Sum of the charges per sender, bytes.
     totals: BTreeMap<Owner, u64>,
 }
 
-/// Charge of one file.
+/// Charge for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct Claim {
     owner: Owner,
@@ -58,7 +58,7 @@ impl Claims {
         Self { bytes_max, state: Mutex::default() }
     }
 
-    /// Charges `bytes` for a file; returns its previous charge.
+    /// Charges `bytes` to `owner` for a file; returns the file's previous charge.
     ///
     /// # Errors
     /// Fails if the sender's total exceeds the limit.
@@ -81,19 +81,19 @@ impl Claims {
         self.state().put(id, before);
     }
 
-    /// Records a file that is left with `bytes`, or was found so.
+    /// Sets the charge of a file with `bytes` on the disk that no session of this program is writing.
     pub(super) fn leave(&self, owner: &Owner, id: &Id, bytes: u64) {
         if self.bytes_max.is_some() {
             self.state().put(id, Some(Claim { owner: owner.clone(), bytes, is_active: false }));
         }
     }
 
-    /// Removes the charge of a file that is finished or gone.
+    /// Removes the charge of a file that is stored under its final name or no longer exists.
     pub(super) fn release(&self, id: &Id) {
         self.state().put(id, None);
     }
 
-    /// Replaces the charges of `owner`'s inactive files by those in `found`.
+    /// Replaces the charges of `owner`'s inactive files by the lengths in `found`.
     pub(super) fn found(&self, owner: &Owner, found: &BTreeMap<Id, u64>) {
         if self.bytes_max.is_none() {
             return;
@@ -141,7 +141,7 @@ mod tests {
         claims.claim(&alice(), &id("g"), 40).unwrap();
         claims.leave(&alice(), &id("g"), 10);
         claims.claim(&alice(), &id("h"), 30).unwrap();
-        // After reading the directory: one file was removed, one was left by another program, and one is active.
+        // State after reading the directory: one file was removed, one was left by another program, and one is active.
         claims.found(&alice(), &BTreeMap::from([(id("i"), 5), (id("f"), 1)]));
         assert!(claims.claim(&alice(), &id("g"), 6).is_err());
         claims.claim(&alice(), &id("g"), 5).unwrap();
@@ -153,7 +153,7 @@ mod tests {
         assert!(state.files.is_empty() && state.totals.is_empty());
     }
 
-    /// The limit may have been higher when the file began.
+    /// The limit may have been higher when the file was started.
     #[test]
     fn a_file_of_more_than_the_limit_may_stay_as_long_as_it_is() {
         let claims = Claims::new(Some(100));

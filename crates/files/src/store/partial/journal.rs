@@ -1,8 +1,9 @@
-//! Journal of a receiver about a partial file.
+//! Journal in which a receiver records the progress of a partial file.
 //!
-//! A header, and a record each time content has reached the disk: the length of the stored part, and chaining values of parts completed
-//! since the last record. Header and records end in a check over themselves and the previous check, so a truncated or foreign record ends
-//! the journal. A record is written only after the content it promises was flushed.
+//! A journal consists of a header, and a record each time content has reached the disk. A record holds the length of
+//! the stored part, and the chaining values of the parts completed since the previous record. Header and records each
+//! end in a check over themselves and the previous check, so reading stops at a truncated or foreign record. A record
+//! is written only after the described content was flushed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,15 +19,15 @@ use crate::owner::Owner;
 const MAGIC: &[u8; 8] = b"DFCPJRN1";
 /// Length of the BLAKE3 check after the header and each record.
 const CHECK_BYTES: usize = 16;
-/// Longest text of an owner, bytes: a fingerprint has 50.
+/// Longest fingerprint of an owner, bytes. Present fingerprints have 50.
 const OWNER_BYTES_MAX: usize = 128;
 
 type Check = [u8; CHECK_BYTES];
 
-/// Identity of a partial file: sender, name, length and time.
+/// Identity of a partial file: sender, name, length and modification time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedFile {
-    /// The sender of the file.
+    /// Sender of the file.
     pub owner: Owner,
     /// Name below the output directory, as received.
     pub name: Vec<u8>,
@@ -38,16 +39,16 @@ pub struct UnfinishedFile {
     pub mtime_ns: u32,
 }
 
-/// Progress of the file.
+/// Progress of a partial file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// Bytes on the disk.
+    /// Length of the content on the disk, bytes.
     pub(super) offset: u64,
-    /// Known chaining values of the largest parts within these bytes.
+    /// Chaining values of the largest parts before `offset`, by number; `None` if unknown.
     pub(super) spans: Vec<Option<ChainingValue>>,
 }
 
-/// Journal being written.
+/// Journal that is open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -56,10 +57,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Creates the journal `name` in `directory` with the file's current state, replacing an existing one.
+    /// Creates the journal `name` in `directory` with the file's current state, replacing an existing journal.
     ///
     /// # Errors
-    /// Passes on errors of the file system; an existing journal then stays.
+    /// Passes on errors of the file system. An existing journal stays in place after an error.
     pub(super) fn create(
         directory: &Directory,
         name: &OsStr,
@@ -82,7 +83,7 @@ impl Journal {
             Ok(journal)
         });
         if made.is_err() {
-            // A leftover is harmless, and the next journal removes it.
+            // A leftover is harmless: the next creation of this journal removes it.
             let _ = directory.remove_file(&beside);
         }
         made
@@ -109,10 +110,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Appends a record: `offset` bytes are on the disk, with chaining values of some parts by number.
+    /// Appends a record: `offset` bytes are on the disk, and `spans` gives chaining values of parts by number.
     ///
     /// # Errors
-    /// Passes on errors of the file system, and fails at the length limit; the journal is then unchanged, or ends in an invalid record.
+    /// Passes on errors of the file system. Also fails if the journal would become too long. After an error, the
+    /// journal is unchanged or ends in an invalid record.
     pub(super) fn append(&mut self, offset: u64, spans: &[(usize, ChainingValue)], sync: bool) -> io::Result<()> {
         let mut record = offset.to_be_bytes().to_vec();
         let number = |number: usize| u32::try_from(number).map_err(io::Error::other);
@@ -142,7 +144,7 @@ impl Journal {
     }
 }
 
-/// Reads a journal up to the first invalid record. `None` without a valid header and record.
+/// Reads a journal up to the first invalid record. Returns `None` unless the header and the first record are valid.
 ///
 /// # Errors
 /// Passes on errors of the file system.
@@ -185,7 +187,7 @@ struct Record {
     spans: Vec<(usize, ChainingValue)>,
 }
 
-/// Unread rest of a journal.
+/// Unread remainder of a journal.
 struct Left<'a> {
     all: &'a [u8],
     at: usize,
@@ -207,7 +209,7 @@ impl<'a> Left<'a> {
         if len > max { None } else { self.bytes(len) }
     }
 
-    /// Check of the data from `start`, if it is correct.
+    /// Reads the check of the data from `start` up to here; returns it if it is correct.
     fn checked(&mut self, start: usize, before: &Check) -> Option<Check> {
         let expected = check(before, &self.all[start..self.at]);
         (self.array::<CHECK_BYTES>()? == expected).then_some(expected)
@@ -262,7 +264,7 @@ mod tests {
         states
     }
 
-    /// All records, and the offsets of their ends.
+    /// Returns a journal of several records, and the offset at which each record ends.
     fn written() -> (Vec<u8>, Vec<usize>) {
         let here = tempfile::tempdir().unwrap();
         let directory = Directory::open(here.path(), Resolution::of_system()).unwrap();
@@ -278,7 +280,7 @@ mod tests {
         (std::fs::read(path).unwrap(), ends)
     }
 
-    /// A record truncated by a crash is ignored; earlier ones stay valid.
+    /// A record truncated by a crash is ignored; the records before it stay valid.
     #[test]
     fn a_journal_cut_anywhere_says_what_was_whole() {
         let (bytes, ends) = written();
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(read(&open(&path)).unwrap(), None);
         File::create(&path).unwrap().set_len(JOURNAL_BYTES_MAX + 1).unwrap();
         assert_eq!(read(&open(&path)).unwrap(), None);
-        // A file without parts has no journal.
+        // A file too short for parts has no valid journal.
         let directory = Directory::open(here.path(), Resolution::of_system()).unwrap();
         let state = State { offset: 0, spans: Vec::new() };
         let short = UnfinishedFile { len: LEAF_BYTES, ..identity() };

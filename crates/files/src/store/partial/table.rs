@@ -1,6 +1,7 @@
-//! In-memory table of an output directory's journals, so that adding one costs the same for any number.
+//! In-memory table of an output directory's journals. With it, adding a journal costs the same however many exist.
 //!
-//! Names of journals are read at the first session, and again at each further one: other programs may use the directory too.
+//! The names of the journals are read at the first session, and again at every further session, as other programs may
+//! use the directory too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,36 +13,37 @@ use crate::limits::{ABANDONED_AGE, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX};
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Limit, as [`PARTIALS_MAX`].
+    /// Maximum number of journals; [`PARTIALS_MAX`] except in tests.
     pub(super) files_max: usize,
-    /// Journals; `None` until the names have been read.
+    /// Known journals; `None` until their names have been read.
     journals: Mutex<Option<Journals>>,
 }
 
 #[derive(Debug, Default)]
 struct Journals {
     all: BTreeMap<Id, Known>,
-    /// Journals per sender, by the first part of their ids, least recently changed first.
+    /// Journals of each sender, least recently changed first. The key is the sender's part of their ids.
     senders: BTreeMap<String, BTreeSet<(SystemTime, Id)>>,
-    /// Senders by their number of journals.
+    /// Senders sorted by their number of journals.
     counts: BTreeSet<(usize, String)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
     changed: SystemTime,
-    /// The journal has a place, but no name yet.
+    /// True while the journal has a place in the table, but no file yet.
     is_being_made: bool,
 }
 
-/// Result of asking for a place.
+/// Result of requesting a place for a journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The journal already had a place.
     Had,
     /// The journal got a new place.
     Taken,
-    /// All places are taken. This is the least recently changed journal of the sender with most, which has at least two more.
+    /// All places are taken. Contains the least recently changed journal of the sender with the most journals, which is
+    /// to be removed. That sender has at least two more than the requesting one.
     Instead(Id),
 }
 
@@ -92,8 +94,8 @@ impl Table {
         self.journals().is_some()
     }
 
-    /// Replaces the set of journals by `ids`; `changed` gives the time of unknown ones. Returns those unchanged for [`ABANDONED_AGE`]
-    /// before `now`.
+    /// Replaces the set of journals by `ids`; `changed` gives the change time of unknown ones. Returns the ids of
+    /// journals unchanged for [`ABANDONED_AGE`] before `now`.
     pub(super) fn read(&self, ids: &BTreeSet<Id>, now: SystemTime, changed: impl Fn(&Id) -> SystemTime) -> Vec<Id> {
         let mut journals = self.journals();
         let journals = journals.get_or_insert_default();
@@ -110,10 +112,11 @@ impl Table {
         journals.all.iter().filter(|(_, known)| is_old(known)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Asks for a place for this journal. The names must have been read.
+    /// Requests a place for this journal. The names must have been read before.
     ///
     /// # Errors
-    /// Fails if its sender has too many, or all places are taken and no sender has two more.
+    /// Fails if the sender has too many journals. Also fails if all places are taken and no sender has at least two
+    /// more journals than this one.
     pub(super) fn take(&self, id: &Id, now: SystemTime) -> io::Result<Place> {
         self.journals().get_or_insert_default().take(id, now, self.files_max)
     }

@@ -58,7 +58,7 @@ fn resumable(store: &Store, owner: &Owner) -> Vec<Partial> {
     store.resumable(store.unfinished(owner))
 }
 
-/// Stores the first `bytes` and leaves the rest to a later session.
+/// Stores the first `bytes` of the file and leaves the rest to a later session.
 fn leave(store: &Store, owner: &Owner, bytes: usize) {
     let (slot, _) = begin(store, owner, Beginning::New).unwrap();
     let mut staged = slot.lock().take().unwrap();
@@ -84,7 +84,7 @@ fn journal_path(here: &Path) -> PathBuf {
     here.join(JOURNALS).join(Id::of(&alice(), b"d/f").journal_name())
 }
 
-/// Completes a received file with the hash of `content`.
+/// Completes a received file, as if the sender had sent the hash of `content`.
 fn completed(store: &Store, staged: Staged, len: usize, content: &[u8]) -> Result<Completed, Failure> {
     let name = RelativeName::parse(b"d/f").unwrap();
     store.finish(staged, (&name, &entry()), (len as u64, blake3::hash(content).as_bytes()), &Over::default())
@@ -97,7 +97,7 @@ fn new(completed: Result<Completed, Failure>) -> Box<Finished> {
     }
 }
 
-/// Sends the content from `offset`; returns the content under the final name.
+/// Sends the content from `offset` on. Returns the content stored under the final name.
 fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
     let content = content();
     let (slot, resumed) = begin(store, &alice(), Beginning::At(offset)).unwrap();
@@ -114,7 +114,7 @@ fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
     fs::read(here.join("d/f")).unwrap()
 }
 
-/// A killed sender returns while a record of its first session is still being written.
+/// A killed sender returns while a journal record of its first session is still being written.
 #[test]
 fn a_record_on_its_way_neither_hides_what_is_there_nor_takes_it_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ fn what_came_is_there_for_its_sender_and_nobody_else() {
     assert_eq!(resumable(&store, &alice()), [expected]);
     assert_eq!(resumable(&store, &bob()), []);
     assert!(begin(&store, &bob(), Beginning::At(offset_of(1_000_000))).is_err());
-    // A receiver started later finds the same; one without partial files offers nothing.
+    // A receiver that is started later finds the same file. A receiver that keeps no partial files offers nothing.
     assert_eq!(resumable(&open(here.path()), &alice()).len(), 1);
     let forgetful = Store::open(here.path(), StoreOptions::default()).unwrap();
     assert_eq!(resumable(&forgetful, &alice()), []);
@@ -167,7 +167,7 @@ fn a_file_of_which_next_to_nothing_came_is_not_kept() {
     assert_eq!((resumable(&store, &alice()), names_below(here.path())), (Vec::new(), Vec::new()));
 }
 
-/// State after a crash: unjournalled content does not count.
+/// After a crash, content that was not journalled does not count.
 #[test]
 fn a_file_is_worth_what_was_written_down() {
     let here = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn a_file_that_lost_its_end_is_worth_what_is_left() {
     file.set_len(300_000).unwrap();
     drop(file);
     assert_eq!(resumable(&store, &alice())[0].offset, offset_of(300_000));
-    // The previous offset is no longer available.
+    // The file cannot be resumed at its previous offset any more.
     let Err(failure) = begin(&store, &alice(), Beginning::At(offset_of(2_000_000))) else { panic!("it goes on") };
     assert!(failure.sentence.contains("any more"), "{failure}");
 }
@@ -232,7 +232,7 @@ fn a_sender_that_is_back_takes_its_file_from_its_own_dead_session() {
     assert_eq!(names_below(here.path()), ["d/f"]);
 }
 
-/// Two sessions store the same file at the same time, unaware of each other: the later one gets it.
+/// Two sessions of a sender store the same file at the same time: the later session gets the file.
 #[test]
 fn a_file_that_begins_anew_is_taken_from_the_session_that_had_it() {
     let here = tempfile::tempdir().unwrap();
@@ -242,7 +242,7 @@ fn a_file_that_begins_anew_is_taken_from_the_session_that_had_it() {
     let (second, _) = begin(&store, &alice(), Beginning::New).unwrap();
     assert!(first.lock().is_none());
     assert_eq!(second.lock().as_ref().unwrap().len(), 0);
-    // A sender with another key is unaffected.
+    // A sender with another key is not affected.
     let (other, _) = begin(&store, &bob(), Beginning::New).unwrap();
     assert!(second.lock().is_some() && other.lock().is_some());
 }
@@ -268,7 +268,7 @@ fn a_sender_goes_on_only_where_it_may() {
     assert_eq!(resumable(&store, &alice()).len(), 1, "none of that has harmed it");
 }
 
-/// A file of that name was stored meanwhile: the partial is useless, unless that file may be replaced.
+/// A file of the same name was stored meanwhile. The partial file is of no use then, unless that file may be replaced.
 #[test]
 fn a_beginning_whose_file_is_there_is_not_offered() {
     let here = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn a_beginning_whose_file_is_there_is_not_offered() {
     assert_eq!(resumable(&Store::open(here.path(), options).unwrap(), &alice()).len(), 1);
 }
 
-/// Listing partial files locks each for a moment.
+/// Listing partial files locks each of them for a moment.
 #[test]
 fn a_lock_that_is_held_for_a_moment_keeps_nobody_from_going_on() {
     let here = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn a_lock_that_is_held_for_a_moment_keeps_nobody_from_going_on() {
         let (slot, _) = begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).unwrap();
         slot.lock().take().unwrap().leave();
     });
-    // A longer lock belongs to another receiver.
+    // If the file stays locked, another receiver is writing to it.
     let held = File::open(data_path(here.path())).unwrap();
     held.lock().unwrap();
     assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err());
@@ -317,7 +317,7 @@ fn a_journal_that_was_never_finished_goes_with_time() {
     assert!(!half.exists());
 }
 
-/// Otherwise another user of the directory could redirect writes to any file of this user.
+/// Otherwise, another user of the directory could redirect this user's writes to any file that this user may write.
 #[cfg(unix)]
 #[test]
 fn what_somebody_else_put_there_is_neither_offered_nor_written_to() {
@@ -343,7 +343,7 @@ fn what_somebody_else_put_there_is_neither_offered_nor_written_to() {
         attack(&victim, &data_path(here.path()));
         assert_eq!(resumable(&store, &alice()), [], "{what}");
         assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err(), "{what}");
-        // The file starts anew elsewhere, and completes.
+        // The file can be started anew and completed, without touching the victim.
         let (slot, _) = begin(&store, &alice(), Beginning::New).unwrap();
         let mut staged = slot.lock().take().unwrap();
         staged.write(&content()).unwrap();
@@ -374,7 +374,7 @@ fn a_journal_or_its_directory_behind_a_link_is_left_alone() {
     assert_eq!(fs::read(&moved).unwrap(), before);
 }
 
-/// A renamed journal is ignored: otherwise one sender could be offered another's file.
+/// A journal under another name is ignored: otherwise one sender could be offered another sender's file.
 #[test]
 fn a_journal_counts_only_under_its_own_name() {
     let here = tempfile::tempdir().unwrap();
@@ -395,7 +395,7 @@ fn unfinished_files_are_given_up_when_nobody_goes_on_with_them() {
     let at = |age: Duration| partials.list(None, SystemTime::now() + age).unwrap();
     let young = at(ABANDONED_AGE / 2);
     assert_eq!((young.len(), young[0].is_active), (1, false));
-    // A file in progress is never abandoned.
+    // A file in progress never counts as abandoned.
     let (slot, _) = begin(&store, &alice(), Beginning::At(young[0].offset)).unwrap();
     assert!(at(ABANDONED_AGE * 2)[0].is_active);
     slot.lock().take().unwrap().leave();
@@ -413,7 +413,7 @@ fn a_file_that_is_gone_takes_its_journal_along() {
     assert_eq!(names_below(here.path()), Vec::<String>::new());
 }
 
-/// A sender that never finishes files fills neither the inode table nor the receiver's memory.
+/// A sender that never completes its files must fill neither the inode table nor the receiver's memory.
 #[test]
 fn a_sender_leaves_only_so_many_files() {
     let here = tempfile::tempdir().unwrap();
@@ -430,7 +430,7 @@ fn a_sender_leaves_only_so_many_files() {
     assert_eq!(names_below(here.path()).len(), 2 * PARTIALS_PER_SENDER_MAX);
 }
 
-/// Regression test: sixteen keys filled the table for a week, and no other sender could resume.
+/// Regression test: sixteen keys filled the table for a week, so that no other sender could resume.
 #[test]
 fn of_a_full_table_the_sender_with_most_files_gives_up_its_oldest_for_one_with_fewer() {
     let here = tempfile::tempdir().unwrap();
@@ -485,13 +485,13 @@ fn another_hash_is_refused_and_nothing_of_it_is_kept() {
     let (slot, _) = begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).unwrap();
     let mut staged = slot.lock().take().unwrap();
     staged.write(&content()[offset_of(1_000_000) as usize..]).unwrap();
-    // The beginning was not verified, so the file has no hash.
+    // The beginning was not verified, so the hash of the whole file is not available.
     let failure = completed(&store, staged, LEN, &content()).unwrap_err();
     assert_eq!(failure.code, FailureCode::Mismatch);
     assert_eq!(names_below(here.path()), Vec::<String>::new());
 }
 
-/// Leaves partial files of `owner` at their first leaf, bypassing a session.
+/// Creates `count` partial files of `owner`, each with one leaf, without going through a session.
 fn fill(store: &Store, here: &Path, owner: &Owner, count: usize) {
     let journals = store.partials.journals_made().unwrap();
     for number in 0..count {
@@ -504,12 +504,13 @@ fn fill(store: &Store, here: &Path, owner: &Owner, count: usize) {
     }
 }
 
-/// Number of journals opened and active files visited.
+/// Returns the number of journals read and of active files examined so far.
 fn visited(store: &Store) -> u64 {
     store.partials.visited.load(Ordering::Relaxed) + store.active.state().passed_through
 }
 
-/// Begins a file, writes three leaves and two journal records; returns the number of visits.
+/// Stores three leaves of a new file with two journal records. Returns the number of journals read and active files
+/// examined for that.
 fn visited_by_a_file(store: &Store, owner: &Owner, number: usize) -> u64 {
     let name = RelativeName::parse(format!("new {number}").as_bytes()).unwrap();
     let entry = Entry { name: name.as_bytes().to_vec(), ..entry() };
@@ -526,7 +527,7 @@ fn visited_by_a_file(store: &Store, owner: &Owner, number: usize) -> u64 {
     taken
 }
 
-/// A peer fills the table. The cost of later files, of any sender, must not grow.
+/// A peer fills the table. The cost of later files, of any sender, must not grow with the number of partial files.
 #[test]
 fn a_file_costs_no_more_for_those_that_are_unfinished() {
     println!(
@@ -549,7 +550,7 @@ fn a_file_costs_no_more_for_those_that_are_unfinished() {
     }
 }
 
-/// The number of files in progress must not matter either.
+/// The cost of a file must not grow with the number of files in progress either.
 #[test]
 fn a_file_costs_no_more_for_those_under_way() {
     let here = tempfile::tempdir().unwrap();
@@ -583,7 +584,7 @@ fn what_another_program_leaves_is_found_and_what_it_writes_to_is_not_given_up() 
     assert_eq!(resumable(&store, &alice()).len(), 1);
     fill(&store, here.path(), &alice(), 2);
     assert_eq!(resumable(&store, &alice()).len(), 3);
-    // The oldest file of a full table is in use there, so the next one is removed.
+    // The oldest file of the full table is in use by the other store, so the next one is removed.
     let (slot, _) = begin(&other, &alice(), Beginning::At(offset_of(1_000_000))).unwrap();
     leave(&store, &bob(), 1_000_000);
     assert_eq!((resumable(&store, &bob()).len(), store.unfinished(&alice()).len()), (1, 2));

@@ -33,7 +33,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// TCP assumes segmentation offload on every device, even if it is off; a limit of one segment per buffer is respected.
+    /// TCP assumes segmentation offload on every device, even where it is off, but respects a limit of one segment per
+    /// buffer.
     fn message(&self, message: LinkMessageBuilder<impl std::fmt::Debug>) -> LinkMessage {
         let message = message.index(self.index).address(self.mac.to_vec());
         message.append_extra_attribute(LinkAttribute::GsoMaxSegs(1)).build()
@@ -50,12 +51,12 @@ pub(super) struct Route {
     pub(super) source: Ipv4Addr,
 }
 
-/// Settings of a route for TCP connections to its destination. `None` leaves a value to TCP.
+/// Settings of a route for TCP connections to its destination. `None` keeps the kernel's default.
 ///
-/// TCP takes `ssthresh` and `cwnd` from its metrics cache of the destination, which it writes (with these values) at the end of the first
-/// connection: they apply from the second connection on, and `ssthresh` only if `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The other
-/// settings apply at once, but a receiver drops `window` when data arrives, and computes its buffer anew. Only `SO_RCVBUF` limits a window
-/// permanently.
+/// TCP takes `ssthresh` and `cwnd` from its metrics cache of the destination, which it writes (with these values) at
+/// the end of the first connection. So both apply from the second connection on, and `ssthresh` only if
+/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The other settings apply immediately, but a receiver drops `window`
+/// when data arrives, and computes its buffer anew. Only `SO_RCVBUF` limits a window permanently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
     /// Greatest initially advertised receive window, bytes.
@@ -72,7 +73,7 @@ pub struct RouteMetrics {
 
 impl RouteMetrics {
     fn attributes(self) -> Vec<RouteMetric> {
-        // The kernel ignores these two unless they are locked; bit n locks metric n.
+        // The kernel ignores ssthresh and cwnd unless they are locked; bit n locks metric n.
         let lock = |metric: Option<u32>, number: u32| metric.map_or(0, |_| 1 << number);
         let locked = lock(self.ssthresh_segments, 6) | lock(self.cwnd_segments, 7);
         let metrics = [

@@ -60,7 +60,7 @@ impl Ethtool {
     /// Switches off every offload that merges packets, and verifies it.
     pub(super) fn turn_offloads_off(&mut self, device: u32) -> Result<(), NetworkError> {
         let bits = OFFLOADS.iter().fold(Attributes::new(), |bits, name| {
-            // A bit without a value is to be switched off.
+            // A bit without a value means "off".
             bits.nested(ETHTOOL_A_BITSET_BITS_BIT, Attributes::new().string(ETHTOOL_A_BITSET_BIT_NAME, name))
         });
         let set = request(ETHTOOL_MSG_FEATURES_SET, device)

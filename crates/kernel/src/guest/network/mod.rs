@@ -154,7 +154,7 @@ impl Network {
     pub fn received(&mut self, node: Node) -> Result<Counters, NetworkError> {
         self.node(node)?;
         let into = self.wires.iter().enumerate().filter(|(_, wire)| wire.to == node.index());
-        // The device at the end of a wire is the one that the reverse direction is sent through.
+        // A wire ends at the device through which packets of the reverse direction are sent.
         let devices: Vec<u32> = into.map(|(edge, _)| wire::device(wire::back(edge))).collect();
         let mut sum = Counters::default();
         for device in devices {

@@ -8,7 +8,7 @@ use super::netlink::{Netlink, Refusal};
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
-/// `NLM_F_ROOT | NLM_F_MATCH`: all that match.
+/// `NLM_F_ROOT | NLM_F_MATCH`: all matching sockets.
 const DUMP: u16 = 0x300;
 const AF_INET: u8 = 2;
 const IPPROTO_TCP: u8 = 6;

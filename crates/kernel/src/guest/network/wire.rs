@@ -211,7 +211,7 @@ impl Network {
             Discipline::Sfq(sfq) => ("sfq", sfq::options(sfq, limit)),
             Discipline::FqCodel(fq_codel) => ("fq_codel", fq_codel::options(fq_codel, limit)),
             Discipline::Red(red) => ("red", red::options(red, rate_bps)?),
-            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ")), // refused before
+            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ")), // `unsupported` refused it
         };
         let queue = Qdisc { device, parent: ROOT_HANDLE | 1, handle: QUEUE_HANDLE, kind, options, counts_ip: false };
         let netlink = &mut self.nodes[wire.from].netlink;

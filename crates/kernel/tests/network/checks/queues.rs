@@ -72,7 +72,7 @@ fn contend(pairs: &[(Pair, Duration)]) -> Vec<Vec<Arrival>> {
 /// Checks the share of the first of two flows: it sends at three times the link's rate, the second at that rate.
 fn shares(discipline: Discipline, limit: usize, expected: f64, tolerance: f64) {
     let name = format!("{discipline:?}");
-    // Without jitter two constant streams synchronize, and drop-tail always drops packets of the same one.
+    // Without jitter two constant streams synchronize, and drop-tail always drops packets of the same stream.
     let pair = HostPair { jitter: ms(3), ..plain(ms(4)) };
     let layout = dumbbell(link(12_000_000, ms(5), limit).with_discipline(discipline), 2, pair);
     let mut network = Network::build(&layout, 1).unwrap();
@@ -93,7 +93,7 @@ fn shares(discipline: Discipline, limit: usize, expected: f64, tolerance: f64) {
 }
 
 fn drr_limit() {
-    // A third of the remaining 99, the next packet, and the one being sent.
+    // Expected: a third of the remaining 99 packets, the next packet, and the one being sent.
     let discipline = Discipline::Drr(Drr::default());
     let layout = dumbbell(link(12_000_000, ms(5), 100).with_discipline(discipline), 3, plain(ms(0)));
     let network = Network::build(&layout, 1).unwrap();

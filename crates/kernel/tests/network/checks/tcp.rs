@@ -62,7 +62,7 @@ fn segments(access_bps: Option<u64>) {
     for sent in there.iter().map(|&edge| network.sample(edge).unwrap().sent).chain([received]).collect::<Vec<_>>() {
         let packets = sent.packets as usize;
         let needed = bytes / SEGMENT_BYTES;
-        // Handshake, a final partial packet, and retransmissions.
+        // The margin of 10 % covers the handshake, a final partial packet, and retransmissions.
         assert!((needed..needed + needed / 10).contains(&packets), "{packets} packets instead of {needed}");
         assert!(sent.ip_bytes <= sent.packets * 1500, "{sent:?}");
         assert!(sent.ip_bytes as f64 >= full, "{sent:?}");
@@ -109,7 +109,7 @@ fn locked_window() {
     let metrics = RouteMetrics { cwnd_segments: Some(10), ..RouteMetrics::default() };
     network.set_route_metrics(sender, receiver, metrics).unwrap();
     let took = || transfer(&network, &layout, 100 * SEGMENT_BYTES).as_secs_f64();
-    // The metrics do not apply to the first connection: 10, 20, 40, the rest.
+    // The metrics do not apply to the first connection, which sends 10, 20, 40 segments, and then the rest.
     let (first, second) = (took(), took());
     assert!((0.35..0.37).contains(&first), "{first} s");
     // Ten windows, half a round trip, and the FIN one round trip after the last window.
@@ -121,7 +121,8 @@ fn initial_window() {
         let metrics = RouteMetrics { initcwnd_segments, ..RouteMetrics::default() };
         with_metrics(metrics, 40 * SEGMENT_BYTES).as_secs_f64()
     };
-    // 10, 20 and the rest; or all at once, and the FIN.
+    // The default window sends 10 and 20 segments, and then the rest; the large one sends all together, and then the
+    // FIN.
     let (default, large) = (took(None), took(Some(41)));
     assert!((0.25..0.27).contains(&default), "{default} s");
     assert!((0.05..0.07).contains(&large), "{large} s");

@@ -139,7 +139,7 @@ fn jitter() {
     assert!((mean - 2.03).abs() < 0.15, "mean {mean} ms");
     assert!(below.abs_diff(250) < 65, "{below} of 1000 below a quarter");
     assert!(added.iter().all(|&ms| (-0.002..4.1).contains(&ms)), "{added:?}");
-    // Close together they catch up, and none overtakes another.
+    // Packets sent close together catch up with each other, and none overtakes another.
     let arrivals = Pair::new(&network, layout.hosts[0]).burst(500, 1500);
     assert_eq!(numbers(&arrivals), (0..500).collect::<Vec<_>>());
     near("the first", arrivals[0].after, ms(22), ms(3));
@@ -161,7 +161,7 @@ fn changed(bottleneck: LinkConfig, packets: u32, when: Duration, change: &LinkCh
 }
 
 fn change_of_rate() {
-    // 1.2 ms per packet, then 0.4 ms.
+    // A packet takes 1.2 ms before the change, and 0.4 ms after it.
     let change = LinkChange { rate_bps: Some(30_000_000), ..LinkChange::default() };
     let arrivals = changed(link(10_000_000, ms(10), 1000), 1000, ms(600), &change);
     assert_eq!(numbers(&arrivals), (0..1000).collect::<Vec<_>>());
@@ -230,7 +230,8 @@ fn policer_alone() {
     let burst = pair.burst(100, 1500);
     assert!((20..=21).contains(&burst.len()), "{} of a burst passed", burst.len());
     assert!(burst.iter().all(|arrival| arrival.after < ms(6)), "nothing is held up: {burst:?}");
-    // At twice the rate half of the packets pass, plus the full bucket; smaller ones by their bytes, to within the 1 % of headers.
+    // At twice the rate half of the packets pass, plus the full bucket. Smaller packets pass by their bytes, to within
+    // the 1 % of headers.
     for (bytes, pace) in [(1500, us(500)), (750, us(250))] {
         thread::sleep(ms(100));
         let passed = pair.stream(2_000, bytes, pace).len() as f64;

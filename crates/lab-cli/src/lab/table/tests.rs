@@ -72,7 +72,7 @@ fn no_line_is_wider_than_a_terminal_and_no_column_is_lost() {
     assert_eq!(lines.iter().map(|line| line.matches("944 ±12 !3").count()).sum::<usize>(), 2 * labels.len());
     let text = lines.join("\n");
     assert!((1..=12).all(|at| text.contains(&at.to_string())) && text.contains("Wortungetüm"), "{text}");
-    // Every block repeats the parameter columns.
+    // Every block of a wide table repeats the columns of the parameters.
     assert!(lines.iter().filter(|line| line.starts_with("0.01")).count() > 1, "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! Frame of a plot: margins, grid, axes, ticks, numbers and titles.
+//! Frame of a plot: margins, grid, axes, ticks, numbers and titles. Lengths are in SVG units.
 
 use super::Size;
 use super::labels::{Area, Taken};
@@ -11,12 +11,12 @@ use crate::report::text::{shortened, width, words, wrapped};
 const LINE: f64 = 15.0;
 /// Distance from the axis to the baseline of the numbers.
 const NUMBERS: f64 = 18.0;
-/// Margin at the right of a plot without labels there.
+/// Right margin of a plot without labels on its right side.
 pub(super) const RIGHT: f64 = 16.0;
-/// Greatest length of a category name that is written vertically.
+/// Greatest length of a category name written vertically; longer names are cut.
 const UPRIGHT_MAX: f64 = 150.0;
 
-/// Plot area, with its axes.
+/// Plot area with its vertical axis and titles.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) area: Area,
@@ -33,19 +33,20 @@ pub(super) struct Room {
     pub(super) above: f64,
     /// Margin for numbers or names below the area.
     pub(super) below: f64,
-    /// Margin for names of curves, or for half of the last number.
+    /// Margin for names of curves on the right, or for half of the last number.
     pub(super) right: f64,
 }
 
 impl Frame {
-    /// Makes a frame for the range `y_range`, with margins `room` around the area.
+    /// Computes the frame of a plot whose vertical axis covers `y_range`, with margins `room` around the plot area.
     pub(super) fn new(size: Size, axes: (&Axis, &Axis), y_range: Range, room: Room) -> Self {
         let (x_axis, y_axis) = axes;
         let y_title = wrapped(&y_axis.title(), TEXT, size.width - 8.0, 2);
         let x_title = wrapped(&x_axis.title(), TEXT, size.width - 24.0, 2);
         let top = 8.0 + LINE * y_title.len() as f64 + room.above;
         let bottom = size.height - room.below - LINE * x_title.len() as f64 - 6.0;
-        // Computed from the size only, so that frames with different lower margins have the same numbers.
+        // The number of ticks depends on the size only. Plots with different lower margins therefore have the same
+        // numbers.
         let log = y_axis.scale == Scale::Log;
         let count = ((size.height - 100.0) / if log { 21.0 } else { 31.0 }) as usize;
         let y = Mapping::new(y_axis, y_range, (bottom, top), count);
@@ -63,7 +64,7 @@ impl Frame {
         let middle = (left + right) / 2.0;
         for (index, line) in self.x_title.iter().rev().enumerate() {
             let y = self.size.height - 7.0 - LINE * index as f64;
-            // Centred under the area, unless the title would cross an edge.
+            // Centred below the plot area, but kept inside the page.
             let half = width(line, TEXT) / 2.0;
             let x = middle.clamp(half + 2.0, (self.size.width - half - 2.0).max(half + 2.0));
             svg.text((x, y), TEXT, Anchor::Middle, line);
@@ -119,22 +120,23 @@ impl Frame {
     }
 }
 
-/// Height of the numbers of a horizontal axis.
+/// Returns the height that the numbers of a horizontal axis need.
 pub(super) const fn numbers_height() -> f64 {
     NUMBERS + 8.0
 }
 
-/// Names below a row of slots, arranged without overlap.
+/// Category names below a row of slots, arranged without overlap.
 #[derive(Debug)]
 pub(super) enum Names {
-    /// Horizontal names of a few lines each.
+    /// Horizontal names, each wrapped into lines.
     Level(Vec<Vec<String>>),
-    /// Vertical names, of which one in `every` is shown.
+    /// Vertical names; only every `every`-th name is shown.
     Upright { names: Vec<String>, every: usize },
 }
 
 impl Names {
-    /// Arranges names for slots of width `slot`.
+    /// Arranges names for slots of width `slot`: horizontally if every name fits without being cut, vertically
+    /// otherwise.
     pub(super) fn new(names: &[String], slot: f64) -> Self {
         let is_whole = |name: &String| {
             let lines = wrapped(name, TEXT, slot - 4.0, 3);
@@ -148,7 +150,7 @@ impl Names {
         Self::Upright { names, every: ((TEXT + 2.0) / slot).ceil().max(1.0) as usize }
     }
 
-    /// Height of the names.
+    /// Returns the height that the names need.
     pub(super) fn height(&self) -> f64 {
         match self {
             Self::Level(names) => 10.0 + LINE * names.iter().map(Vec::len).max().unwrap_or(0) as f64,

@@ -1,4 +1,4 @@
-//! Groups of bars over categories, with bounds.
+//! Bar charts: groups of bars over categories, with bounds as lines.
 
 use super::axis::{Frame, Names, RIGHT, Room};
 use super::labels::{Area, Taken};
@@ -11,27 +11,27 @@ use crate::report::text::{escaped, value, width};
 
 /// Greatest width of a bar.
 const BAR_MAX: f64 = 54.0;
-/// Share of a slot filled by its bars.
+/// Share of a slot's width filled by its bars. A slot is the horizontal space of one category.
 const FILLED: f64 = 0.8;
-/// Least width of a bar with a vertical value above it.
+/// Least width of a bar that has its value written vertically above it.
 const UPRIGHT_MIN: f64 = 12.0;
-/// Gap beside the value of a bound.
+/// Gap beside the printed value of a bound.
 const BESIDE: f64 = 4.0;
-/// Distance from a bound to the top of its value.
+/// Distance from a bound's line up to the top of its printed value.
 const ABOVE: f64 = 15.0;
 
 fn has_bars(series: &Series) -> bool {
     series.role != Role::Bound
 }
 
-/// Category index of `point`, if it is below `count`.
+/// Returns the category index of `point`; `None` if it is not below `count`.
 pub(super) fn slot(point: &Point, count: usize) -> Option<usize> {
     (0..count).find(|&index| (point.x - index as f64).abs() < 0.5)
 }
 
 /// Layout of the bar chart of a panel, computed before drawing.
 pub(super) struct Layout<'a> {
-    /// Size of the plot: higher than requested by the height of long names and vertical values.
+    /// Size of the plot: the requested one, plus additional height for long names and vertical values.
     pub(super) size: Size,
     names: Names,
     bars: Bars<'a>,
@@ -42,7 +42,7 @@ impl<'a> Layout<'a> {
     pub(super) fn new(plot: &'a Plot<'a>, names: &[String], size: Size) -> Self {
         let figure = plot.figure;
         let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(figure.y.scale != Scale::Log);
-        // Only the width of this frame is used.
+        // A preliminary frame, of which only the width is used.
         let room = Room { above: 0.0, below: 0.0, right: RIGHT };
         let area = Frame::new(size, (&figure.x, &figure.y), y_range, room).area;
         let slot_width = (area.right - area.left) / names.len().max(1) as f64;
@@ -60,7 +60,7 @@ impl<'a> Layout<'a> {
         for (index, look) in plot.looks.iter().enumerate() {
             svg.hatch(*look, &format!("{}-h{index}", plot.id));
         }
-        // A higher plot may have other numbers on its vertical axis, and so a slightly different width.
+        // A higher plot may have other numbers on its vertical axis, and therefore a slightly different width.
         self.bars.slot_width = (frame.area.right - frame.area.left) / self.bars.count.max(1) as f64;
         self.bars.draw(svg, &frame);
         svg.line("axis", (frame.area.left, frame.y.base()), (frame.area.right, frame.y.base()));
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Orientation of the values above bars.
+/// Orientation of the values printed above bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     Level,
@@ -83,15 +83,15 @@ struct Bars<'a> {
     slot_width: f64,
     bar_width: f64,
     values: Values,
-    /// Width of the widest value.
+    /// Width of the widest printed value of a bar.
     widest: f64,
-    /// Space at the right of each group for the values of bounds; 0 if they are not shown.
+    /// Space on the right of each group for the printed values of bounds; 0 if they are not printed.
     beside: f64,
 }
 
 impl<'a> Bars<'a> {
     fn new(plot: &'a Plot<'a>, count: usize, slot_width: f64) -> Self {
-        // The same in all panels, so that they are aligned and comparable.
+        // Computed over all panels, so that they are aligned and comparable.
         let panels = &plot.figure.panels;
         let bars = |panel: &Panel| panel.series.iter().filter(|series| has_bars(series)).count();
         let series = panels.iter().map(bars).max().unwrap_or(0).max(1);
@@ -115,7 +115,7 @@ impl<'a> Bars<'a> {
         Self { plot, count, slot_width, bar_width, values, widest, beside }
     }
 
-    /// Space above the area for the value of the highest bar.
+    /// Returns the space needed above the plot area for the value of the highest bar.
     fn headroom(&self) -> f64 {
         let bars = match self.values {
             Values::Level => 20.0,
@@ -126,7 +126,7 @@ impl<'a> Bars<'a> {
     }
 
     fn draw(&self, svg: &mut Svg, frame: &Frame) {
-        // Drawn below the bars, so that a bar beyond its bound is visible.
+        // Bounds are drawn first, so that a bar that exceeds its bound covers the line visibly.
         self.draw_bounds(svg, frame);
         let all = self.plot.panel.series.iter().filter(|series| has_bars(series)).count() as f64;
         let free = self.slot_width - all * self.bar_width;
@@ -143,13 +143,13 @@ impl<'a> Bars<'a> {
         }
     }
 
-    /// All series of the panel, each with its index and look.
+    /// Iterates over all series of the panel, with index and look.
     fn series(&self) -> impl Iterator<Item = (usize, &'a Series, Look)> {
         let series = self.plot.panel.series.iter().zip(&self.plot.looks);
         series.enumerate().map(|(index, (series, look))| (index, series, *look))
     }
 
-    /// Point drawn in each category.
+    /// Iterates over the points to draw: the first finite one of each category.
     fn points(&self, series: &'a Series) -> impl Iterator<Item = (usize, &'a Point)> {
         let count = self.count;
         (0..count).filter_map(move |category| {
@@ -158,12 +158,12 @@ impl<'a> Bars<'a> {
         })
     }
 
-    /// Left edge of a category's slot.
+    /// Returns the left edge of a category's slot.
     fn left_of(&self, frame: &Frame, category: usize) -> f64 {
         frame.area.left + category as f64 * self.slot_width
     }
 
-    /// Draws the lines of bounds across the groups, with their values where there is room.
+    /// Draws the lines of bounds across the groups, and their values if there is room.
     fn draw_bounds(&self, svg: &mut Svg, frame: &Frame) {
         let mut taken = Taken::default();
         for (_, series, look) in self.series().filter(|(_, series, _)| !has_bars(series)) {
@@ -198,7 +198,7 @@ impl<'a> Bars<'a> {
         let (label, category, point) = what;
         let Some(end) = frame.y.at(point.y) else { return };
         let base = frame.y.base();
-        // Tiny bars stay visible.
+        // Keeps tiny bars visible.
         let height = (end - base).abs().max(1.5);
         let top = if end > base { base } else { base - height };
         let (left, bar_width) = (x - self.bar_width * 0.44, self.bar_width * 0.88);

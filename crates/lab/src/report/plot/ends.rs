@@ -1,4 +1,4 @@
-//! Names at the right ends of curves, each after a sample of its line, instead of a legend.
+//! Curve names at the right ends of the curves, instead of a legend. A sample of the line precedes each name.
 
 use super::Size;
 use super::labels::Area;
@@ -7,22 +7,22 @@ use crate::report::model::{Figure, Panel, Point, Series};
 use crate::report::palette::Look;
 use crate::report::text::{width, words, wrapped};
 
-/// Most names at the ends of curves; more are shown in a legend.
+/// Maximum number of names at the ends of curves; with more curves, a legend is used.
 const LABELS_MAX: usize = 16;
-/// Greatest share of a plot's width for names.
+/// Greatest share of a plot's width for the names.
 const SHARE_MAX: f64 = 0.27;
-/// Most lines of a name.
+/// Maximum number of lines of a name.
 const LINES_MAX: usize = 3;
 /// Height of a line of a name.
 const LINE: f64 = 13.0;
-/// Free space between two names.
+/// Vertical space between two names.
 const BETWEEN: f64 = 3.0;
-/// Distance from the area to the samples, for the connecting lines.
+/// Distance from the plot area to the samples, for connecting lines.
 const LEAD: f64 = 16.0;
 /// Distance from a sample to its name, and from the longest name to the plot's edge.
 const GAP: f64 = 5.0;
 
-/// Coordinates on the page.
+/// Coordinates (x, y) on the page.
 type Place = (f64, f64);
 
 /// Names of a figure's curves, laid out for a plot of one size.
@@ -30,21 +30,22 @@ type Place = (f64, f64);
 pub(super) struct Ends {
     room: f64,
     sample: f64,
-    /// Width of the longest line.
+    /// Width of the longest line of any name.
     widest: f64,
-    /// Height of the names in the panel with the most.
+    /// Height of all names in the panel with the most names.
     pub(super) height: f64,
-    /// True if every name of the figure is shown in full.
+    /// True if all names of the figure are shown completely.
     pub(super) is_whole: bool,
 }
 
-/// True if the curve has a point to end at.
+/// Returns true if the curve has a finite point, where its name can be attached.
 fn is_drawn(series: &Series) -> bool {
     series.points.iter().any(Point::is_finite)
 }
 
 impl Ends {
-    /// Lays out the names of all panels together, so that their areas are aligned. `None` if there are none, or too many.
+    /// Lays out the names of all panels together, so that their plot areas are aligned. `None` without curves, or with
+    /// too many.
     pub(super) fn new(figure: &Figure, size: Size) -> Option<Self> {
         let drawn = |panel: &Panel| panel.series.iter().filter(|series| is_drawn(series)).count();
         if !(1..=LABELS_MAX).contains(&figure.panels.iter().map(drawn).max().unwrap_or(0)) {
@@ -77,13 +78,13 @@ impl Ends {
         wrapped(label, SMALL, self.room, LINES_MAX)
     }
 
-    /// Width of the names at the right of the area.
+    /// Returns the width that the names need on the right of the plot area.
     pub(super) fn width(&self) -> f64 {
         LEAD + self.sample + GAP + self.widest + GAP
     }
 
-    /// Draws the names of `curves` (look, name and end point of each) beside `area`, with connecting lines. Returns the corners of these
-    /// lines.
+    /// Draws the names of `curves` (look, name, end point) beside `area`, connected to the end points. Returns the
+    /// corners of the connecting lines.
     pub(super) fn draw(&self, svg: &mut Svg, area: &Area, curves: &[(Look, &str, Place)]) -> Vec<[Place; 3]> {
         let mut labels: Vec<_> = curves.iter().map(|&(look, name, end)| (look, self.lines(name), end)).collect();
         labels.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
@@ -112,15 +113,16 @@ fn height_of(lines: &[String]) -> f64 {
     LINE * lines.len().max(1) as f64 + BETWEEN
 }
 
-/// True if no word of a name was cut or left out.
+/// Returns true if `lines` contain all words of the label, uncut.
 fn is_whole(label: &str, lines: &[String]) -> bool {
     lines.iter().flat_map(|line| words(line)).eq(words(label))
 }
 
-/// Arranges pieces of given heights in order and without overlap, as close as possible to their wanted middles, and between `top` and
-/// `bottom` if they fit. Returns their middles.
+/// Arranges pieces without overlap and in order. `wanted` holds the wanted middle and the height of each. They are
+/// placed as close to the wanted middles as possible, and between `top` and `bottom` if they fit. Returns the middles.
 fn spread(wanted: &[(f64, f64)], (top, bottom): (f64, f64)) -> Vec<f64> {
-    /// Adjacent pieces: their number, total height, and the sum of the group positions that each of them wants.
+    /// Adjacent pieces that touch: their number and total height. `sum` adds up the start of the group that each piece
+    /// prefers.
     struct Group {
         count: usize,
         height: f64,

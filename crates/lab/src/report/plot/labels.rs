@@ -1,4 +1,4 @@
-//! Placement of texts without overlap: boxes on the page, and the choice of a free place.
+//! Placement of labels without overlap.
 
 use super::svg::Anchor;
 use crate::report::text::width;
@@ -13,7 +13,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Area of a line of text with its anchor (start, middle or end of the baseline) at `(x, y)`.
+    /// Returns the area of a line of text. `(x, y)` is the start, middle or end of its baseline, as given by `anchor`.
     pub(super) fn of_text((x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) -> Self {
         let width = width(text, size);
         let left = match anchor {
@@ -24,7 +24,7 @@ impl Area {
         Self { left, top: y - 0.8 * size, right: left + width, bottom: y + 0.25 * size }
     }
 
-    /// Square around a marker.
+    /// Returns a square around a marker, `reach` to each side.
     pub(super) const fn around((x, y): (f64, f64), reach: f64) -> Self {
         Self { left: x - reach, top: y - reach, right: x + reach, bottom: y + reach }
     }
@@ -37,7 +37,7 @@ impl Area {
         self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
     }
 
-    /// True if the straight line between two places crosses the area (Liang–Barsky clipping).
+    /// Returns true if the straight line between two points crosses the area (Liang–Barsky clipping).
     pub(super) fn is_crossed(&self, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> bool {
         let (dx, dy) = (x2 - x1, y2 - y1);
         let mut enter: f64 = 0.0;
@@ -58,7 +58,7 @@ impl Area {
     }
 }
 
-/// Occupied areas and lines of a plot.
+/// Areas and lines of a plot that labels must not cover.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     areas: Vec<Area>,
@@ -79,7 +79,8 @@ impl Taken {
             && !self.lines.iter().any(|&(from, to)| area.is_crossed(from, to))
     }
 
-    /// Finds a free place inside `inside` for `text` beside a point (above, below, right, left), and marks it as occupied.
+    /// Finds a free place for `text` next to a point (above, below, right, left) and inside `inside`, and marks it as
+    /// occupied. `None` if there is no free place.
     pub(super) fn beside(
         &mut self,
         (x, y): (f64, f64),

@@ -1,10 +1,11 @@
-//! Sample of a series beside its name in the legend. The legend is HTML, so that it wraps on a phone and never covers a curve.
+//! Samples of line and bar styles for the legend. The legend itself is HTML, which wraps on a phone and never covers a
+//! curve.
 
 use super::svg::{Svg, fill};
 use crate::report::model::Role;
 use crate::report::palette::Look;
 
-/// Sample of a curve, of a bar, or of the line of a bound over bars. `id` is unique on the page.
+/// Returns the sample of a curve, a bar, or a bound's line over bars. `id` is a unique id on the page.
 pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
     let mut svg = Svg::default();
     let class = look.class();
@@ -14,7 +15,7 @@ pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
     svg.into_string()
 }
 
-/// Draws the sample without an enclosing element, 44 wide and 16 high.
+/// Draws the sample without an enclosing SVG element. It is 44 units wide and 16 high.
 pub(super) fn draw(svg: &mut Svg, look: Look, is_bar: bool, id: &str) {
     let line = [(1.0, 8.0), (43.0, 8.0)].into_iter();
     if is_bar && look.role == Role::Bound {

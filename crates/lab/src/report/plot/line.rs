@@ -1,4 +1,4 @@
-//! Curves over numbers.
+//! Curves over a numeric axis.
 
 use super::axis::{Frame, RIGHT, Room, numbers_height};
 use super::ends::Ends;
@@ -11,21 +11,22 @@ use crate::report::model::{Point, Scale, Series};
 use crate::report::palette::Look;
 use crate::report::text::{value, value_with_unit};
 
-/// Most points of a series for a marker and an error bar at each; longer series have a few markers, and a band as interval.
+/// Greatest number of points of a series that has a marker and an error bar at each point. Longer series have a few
+/// markers, and a band as interval.
 const MARKED_MAX: usize = 40;
 
-/// Number of markers on a long curve, enough to identify it without colour.
+/// Number of markers on a long curve, enough to recognise it without colour.
 const MARKERS: usize = 7;
 
-/// Most points of a panel for a value beside each (where there is room).
+/// Greatest number of points of a panel in which values are printed beside points, as far as there is room.
 const VALUES_MAX: usize = 12;
 
-/// Space above the area for values beside points.
+/// Space above the plot area for printed values.
 const ABOVE: f64 = 10.0;
 
 /// Layout of the curves of a panel, computed before drawing.
 pub(super) struct Layout<'a> {
-    /// Size of the plot: higher than requested if the names of the curves need it.
+    /// Size of the plot: the requested one, plus additional height if the names of the curves need it.
     pub(super) size: Size,
     plot: &'a Plot<'a>,
     ends: Option<Ends>,
@@ -68,7 +69,7 @@ impl<'a> Layout<'a> {
                 taken.add_line(corner, name);
             }
         }
-        // The first series, usually DFCP, is drawn last and so on top.
+        // The first series, usually DFCP, is drawn last, so that it is on top.
         for curve in curves.iter().rev() {
             svg.push(format_args!("<g class=\"{}\">", curve.look.class()));
             curve.draw(svg, plot, &frame.y);
@@ -85,14 +86,14 @@ fn frame(plot: &Plot<'_>, size: Size, y_range: Range, ends: Option<&Ends>) -> Fr
     Frame::new(size, (&plot.figure.x, &plot.figure.y), y_range, room)
 }
 
-/// A series on the page.
+/// A series with its coordinates on the page.
 struct Curve<'a> {
     series: &'a Series,
     look: Look,
     index: usize,
-    /// Finite points by ascending `x`, with their coordinates.
+    /// Points with finite coordinates, by ascending `x`.
     points: Vec<(&'a Point, Dot)>,
-    /// Uninterrupted pieces of the curve, as ranges of `points`.
+    /// Uninterrupted parts of the curve, as ranges of `points`.
     runs: Vec<std::ops::Range<usize>>,
 }
 
@@ -143,7 +144,7 @@ impl<'a> Curve<'a> {
             }
         }
         let stride = if few { 1 } else { self.points.len().div_ceil(MARKERS) };
-        // Markers of overlapping long curves are at different places.
+        // Markers of different curves are staggered, so that they stay distinguishable if the curves overlap.
         let first = if few { 0 } else { stride * (2 * self.index + 1) / 8 % stride };
         let alone = |index: usize| self.runs.iter().any(|run| run.len() == 1 && run.start == index);
         for (index, (point, dot)) in self.points.iter().enumerate() {
@@ -160,7 +161,7 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// Draws the values beside the points where they cover nothing, in particular nothing in `taken`.
+/// Prints the values beside the points, where they overlap neither curves nor any area in `taken`.
 fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area, mut taken: Taken) {
     for curve in curves {
         for (_, dot) in &curve.points {

@@ -1,4 +1,4 @@
-//! Plots as inline SVG: curves over numbers, bars over categories.
+//! Plots as inline SVG: curves over numbers, or bars over categories.
 
 mod axis;
 mod bars;
@@ -21,7 +21,7 @@ use super::model::{Axis, Figure, Panel, Point, Scale};
 use super::palette::Look;
 use super::text::{escaped, value, value_with_unit};
 
-/// Width and height of a plot in SVG units: pixels if the page is wide enough.
+/// Width and height of a plot in SVG units, which are CSS pixels if the page is wide enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Size {
     pub(super) width: f64,
@@ -35,24 +35,25 @@ pub(super) const HALF: Size = Size { width: 490.0, height: 330.0 };
 /// Size of each of three plots side by side, and of any plot on a phone.
 pub(super) const NARROW: Size = Size { width: 340.0, height: 290.0 };
 
-/// A plot to be drawn.
+/// A plot to draw: one panel of a figure.
 #[derive(Debug)]
 pub(super) struct Plot<'a> {
     pub(super) figure: &'a Figure,
     pub(super) panel: &'a Panel,
-    /// Look of each series of the panel.
+    /// Looks of the panel's series, in their order.
     pub(super) looks: Vec<Look>,
-    /// Prefix of the ids of SVG elements, unique on the page.
+    /// Prefix of the ids of SVG elements; unique on the page.
     pub(super) id: String,
 }
 
 impl Plot<'_> {
-    /// Draws the plot as an SVG element with `class`, as wide as the page permits.
+    /// Returns the plot as an SVG element with CSS class `class`, as wide as the page permits.
     pub(super) fn svg(&self, size: Size, class: &str) -> String {
         self.element(size, |_| format!("class=\"plot {class}\"")).1
     }
 
-    /// Draws the plot as an element within another SVG, at its left edge and at `y`; returns its height as well.
+    /// Returns the plot as an element nested in another SVG, at its left edge and at vertical position `y`, together
+    /// with its height.
     fn nested(&self, size: Size, y: f64) -> (f64, String) {
         self.element(size, |Size { width, height }| {
             format!("class=\"plot\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\"")
@@ -89,7 +90,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Description of the plot as text, for screen readers.
+    /// Returns a description of the plot in words, for screen readers.
     fn description(&self) -> String {
         let Figure { x, y, .. } = self.figure;
         let kind = if matches!(x.scale, Scale::Categories(_)) { "Bars" } else { "Curves" };
@@ -109,24 +110,24 @@ impl Plot<'_> {
         out
     }
 
-    /// Points of all panels, which share their axes for comparison.
+    /// Iterates over the points of all panels. Panels share their axes, for comparison.
     fn all_points(&self) -> impl Iterator<Item = &Point> {
         self.figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points)
     }
 
-    /// Values that the vertical axis has to include.
+    /// Iterates over the values that the vertical axis must include.
     fn y_values(&self) -> impl Iterator<Item = f64> {
         let log = self.figure.y.scale == Scale::Log;
         self.all_points().filter(|point| point.is_finite()).flat_map(move |point| {
             let ends = point.interval().map(|(low, high)| [low, high]);
-            // An interval that extends below zero adds no zero to a logarithmic axis.
+            // An interval may extend below zero. On a logarithmic axis this end is ignored, to avoid a line for zero.
             let ends = ends.into_iter().flatten().filter(move |end| !log || *end > 0.0);
             std::iter::once(point.y).chain(ends)
         })
     }
 }
 
-/// Layout of a plot.
+/// Layout of a plot, either kind.
 enum Layout<'a> {
     Bars(bars::Layout<'a>),
     Curves(line::Layout<'a>),
@@ -141,7 +142,7 @@ impl Layout<'_> {
     }
 }
 
-/// True if plots of this size name all curves of the figure at their ends, so that no legend is needed.
+/// Returns true if plots of this size name all curves at their ends, so that no legend is needed.
 pub(super) fn is_labelled(figure: &Figure, size: Size) -> bool {
     let is_bars = matches!(figure.x.scale, Scale::Categories(_));
     !is_bars && ends::Ends::new(figure, size).is_some_and(|ends| ends.is_whole)
@@ -152,7 +153,7 @@ fn in_words(axis: &Axis) -> String {
     format!("{}{scale}", axis.title())
 }
 
-/// Text of the tooltip of a point.
+/// Returns the text of a point's tooltip.
 fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     let unit = &figure.y.unit;
     let interval = match point.interval() {
@@ -162,7 +163,7 @@ fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     format!("{label}: {}{interval} at {at}", value_with_unit(point.y, unit))
 }
 
-/// Notes on a figure's plots: the position of zero, and points that are not drawn.
+/// Returns notes on a figure's plots: the position of zero, and the number of points left out.
 pub(super) fn remarks(figure: &Figure) -> Vec<String> {
     let points = || figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let mut out = Vec::new();

@@ -1,25 +1,25 @@
-//! Scales: mapping of values to positions on the page.
+//! Axis scales: mapping of values to positions on the page.
 
 use super::ticks::{self, Ticks};
 use crate::report::model::{Axis, Scale};
 use crate::report::text;
 
-/// Width of the strip for zero beside a logarithmic axis, in SVG units.
+/// Width of the strip beside a logarithmic axis in which zero is drawn, SVG units.
 const ZERO_STRIP: f64 = 26.0;
 
-/// A numeric axis with the positions of its ends.
+/// A numeric axis with the page positions of its ends.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) ticks: Ticks,
     log: bool,
-    /// Position of the lower end.
+    /// Page position of the lower end.
     from: f64,
     to: f64,
-    /// Position of zero and negative values, beyond the break of a logarithmic axis.
+    /// Page position of zero and negative values, beyond the break of a logarithmic axis; `None` without such values.
     zero: Option<f64>,
 }
 
-/// Least and greatest value that an axis has to include.
+/// Range of values that an axis must include.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     low: f64,
@@ -29,7 +29,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Range of the finite `values` and of the range required by the axis.
+    /// Returns the range of the finite `values`, extended by the axis's [`reach`](Axis::reach).
     pub(super) fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let reach = axis.reach.map(|(low, high)| [low, high]);
         let mut range =
@@ -46,27 +46,27 @@ impl Range {
         range
     }
 
-    /// True if the range has no value.
+    /// Returns true if the range contains no value.
     pub(super) fn is_empty(&self) -> bool {
         self.low > self.high
     }
 
-    /// Extends the range to zero if the values come close to it, or if `always`: a curve between 400 and 945 Mbit/s starts at zero, a Jain
-    /// index between 0.9 and 1 does not.
+    /// Extends the range to zero if its lower end is below 80 % of its upper end, or if `always`. A curve between 400
+    /// and 945 Mbit/s thus starts at zero, but a Jain index between 0.9 and 1 does not.
     pub(super) fn down_to_zero(self, always: bool) -> Self {
         if self.low > 0.0 && (always || self.low < 0.8 * self.high) { Self { low: 0.0, ..self } } else { self }
     }
 }
 
 impl Mapping {
-    /// Makes an axis over `range` from position `from` to position `to`, with about `count` ticks.
+    /// Creates an axis over `range` between the page positions `from` and `to`, with about `count` ticks.
     pub(super) fn new(axis: &Axis, range: Range, (from, to): (f64, f64), count: usize) -> Self {
         let log = axis.scale == Scale::Log;
         if !log {
             let (low, high) = if range.is_empty() { (0.0, 1.0) } else { (range.low, range.high) };
             return Self { ticks: ticks::linear(low, high, count), log, from, to, zero: None };
         }
-        // An axis whose values are all zero still needs a positive end.
+        // If all values are zero, the axis still needs positive ticks.
         let ticks = if range.low_positive.is_finite() {
             ticks::log(range.low_positive, range.high, count)
         } else {
@@ -77,7 +77,7 @@ impl Mapping {
         Self { ticks, log, from: if range.has_zero { from + strip } else { from }, to, zero }
     }
 
-    /// Position of `value`; `None` if it is not finite.
+    /// Returns the page position of `value`; `None` if it is not finite.
     pub(super) fn at(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -87,7 +87,7 @@ impl Mapping {
             if value <= 0.0 {
                 return Some(self.zero.unwrap_or(self.from));
             }
-            // The difference of logarithms: a quotient may overflow.
+            // A quotient of extreme values could overflow, so logarithms are subtracted.
             (value.ln() - low.ln()) / (high.ln() - low.ln())
         } else {
             (value - low) / (high - low)
@@ -95,22 +95,22 @@ impl Mapping {
         Some(self.from + share.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
-    /// True if `value` is drawn on the line for zero instead of at its own position.
+    /// Returns true if `value` is drawn on the line for zero, beyond the axis break.
     pub(super) fn is_on_zero_line(&self, value: f64) -> bool {
         self.zero.is_some() && value <= 0.0
     }
 
-    /// Base of bars: zero, or the lower end if zero is not on the axis.
+    /// Returns the page position where bars start: zero, or the lower end if the axis does not include zero.
     pub(super) fn base(&self) -> f64 {
         self.at(0.0).unwrap_or(self.from)
     }
 
-    /// Positions of the line for zero and of the middle of the axis's break, if there is one.
+    /// Returns the page positions of the line for zero and of the axis break; `None` without a break.
     pub(super) fn zero_and_break(&self) -> Option<(f64, f64)> {
         self.zero.map(|zero| (zero, (zero + self.from) / 2.0))
     }
 
-    /// Numbers at the major ticks and at zero.
+    /// Returns the page positions and texts of the numbers: at all major ticks, and at zero.
     pub(super) fn labels(&self) -> Vec<(f64, String)> {
         let largest = self.ticks.low().abs().max(self.ticks.high().abs());
         let zero = self.zero.map(|place| (place, "0".to_owned()));
@@ -124,7 +124,7 @@ impl Mapping {
         zero.into_iter().chain(numbers).collect()
     }
 
-    /// Positions of the minor ticks.
+    /// Iterates over the page positions of the minor ticks.
     pub(super) fn minor(&self) -> impl Iterator<Item = f64> {
         self.ticks.minor.iter().filter_map(|&tick| self.at(tick))
     }

@@ -10,14 +10,14 @@ use crate::report::text::{width, wrapped};
 /// Margin around the drawing, and distance between its parts.
 const MARGIN: f64 = 16.0;
 const TITLE: f64 = 17.0;
-/// Line spacing, as a multiple of the letter height.
+/// Line spacing, as a multiple of the font size.
 const LEADING: f64 = 1.45;
-/// Width of a legend's sample with the gap after it.
+/// Width of a legend sample, including the gap after it.
 const SAMPLE: f64 = 52.0;
-/// Most lines of a text.
+/// Maximum number of lines of a paragraph.
 const LINES_MAX: usize = 8;
 
-/// Draws the whole file.
+/// Draws the file.
 pub(in crate::report) fn standalone(figure: &Figure) -> String {
     let palette = Palette::of(&Report { figures: vec![figure.clone()], ..Report::default() });
     let mut sheet = Sheet { svg: Svg::default(), y: MARGIN };
@@ -42,7 +42,7 @@ pub(in crate::report) fn standalone(figure: &Figure) -> String {
     )
 }
 
-/// Style sheet of the file: programs that only show pictures do not know the variables of the page.
+/// Returns the style sheet of the file. CSS variables are replaced, because many image viewers do not support them.
 fn style() -> String {
     let plot = include_str!("../plot.css");
     let plot =
@@ -50,15 +50,15 @@ fn style() -> String {
     format!("{plot}{}", light_rules())
 }
 
-/// Drawing in parts, from top to bottom.
+/// Drawing that is filled from top to bottom.
 struct Sheet {
     svg: Svg,
-    /// Top of the next part.
+    /// Vertical position of the next part.
     y: f64,
 }
 
 impl Sheet {
-    /// Adds a paragraph; nothing if `text` is empty.
+    /// Adds a paragraph; does nothing if `text` is empty.
     fn text(&mut self, text: &str, size: f64) {
         for line in wrapped(text, size, WIDE.width - 2.0 * MARGIN, LINES_MAX) {
             self.svg.text((MARGIN, self.y + size), size, Anchor::Start, &line);

@@ -1,16 +1,16 @@
-//! Writer of an SVG element. Colours are set by class in the page's style sheet, for both colour schemes.
+//! Writer of SVG elements. Colours are CSS classes of the page, so that they follow light and dark mode.
 
 use std::fmt::{Arguments, Write};
 
 use crate::report::palette::{Look, Shape};
 use crate::report::text::escaped;
 
-/// Letter height of the axes' numbers and titles.
+/// Font size of the axes' numbers and titles.
 pub(super) const TEXT: f64 = 12.0;
-/// Letter height of the values beside points and bars.
+/// Font size of the values beside points and bars.
 pub(super) const SMALL: f64 = 11.0;
 
-/// Point of a text that is placed at its coordinates.
+/// Point of a text that lies at its coordinates (SVG `text-anchor`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -28,7 +28,7 @@ impl Anchor {
     }
 }
 
-/// Text of an SVG element. Writing to a string cannot fail, so results of `write!` are dropped here and only here.
+/// SVG text being written. Writing to a string cannot fail, so this type alone ignores the results of `write!`.
 #[derive(Debug, Default)]
 pub(super) struct Svg(String);
 
@@ -42,25 +42,25 @@ impl Svg {
         self.push(format_args!("<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>"));
     }
 
-    /// Draws a curve through `places` with a dash pattern.
+    /// Draws a curve through `places` with dash pattern `dashes`.
     pub(super) fn curve(&mut self, class: &str, dashes: &str, places: impl Iterator<Item = (f64, f64)>) {
         let path = path(places);
         self.push(format_args!("<path class=\"{class}\" stroke-dasharray=\"{dashes}\" d=\"{path}\"/>"));
     }
 
-    /// Draws a straight line of a bound, with a tooltip.
+    /// Draws the straight line of a bound, with a tooltip.
     pub(super) fn bound(&mut self, dashes: &str, ends: [(f64, f64); 2], tip: &str) {
         let (path, title) = (path(ends.into_iter()), title(tip));
         self.push(format_args!("<path class=\"curve\" stroke-dasharray=\"{dashes}\" d=\"{path}\">{title}</path>"));
     }
 
-    /// Draws a filled area with the outline `places`.
+    /// Draws a filled area with outline `places`.
     pub(super) fn band(&mut self, places: impl Iterator<Item = (f64, f64)>) {
         let path = path(places);
         self.push(format_args!("<path class=\"band\" d=\"{path}Z\"/>"));
     }
 
-    /// Draws a vertical interval, with caps that extend `cap` to either side.
+    /// Draws a vertical interval at `x`, with end caps that extend by `cap` to both sides.
     pub(super) fn interval(&mut self, class: &str, (x, cap): (f64, f64), low: f64, high: f64) {
         let (left, right) = (x - cap, x + cap);
         self.push(format_args!(
@@ -69,16 +69,16 @@ impl Svg {
         ));
     }
 
-    /// Draws the marker of a series, with a tooltip.
+    /// Draws a series' marker with a tooltip.
     pub(super) fn marker(&mut self, look: Look, (x, y): (f64, f64), tip: &str) {
         let (shape, filled) = look.marker();
         let class = if filled && !shape.is_strokes() { "m" } else { "m hollow" };
-        // Open markers are larger, so that they are visible around a filled one at the same place.
+        // Open markers are larger, so that they remain visible around a filled marker at the same place.
         let path = outline(shape, (x, y), if filled { 1.0 } else { 1.35 });
         self.push(format_args!("<path class=\"{class}\" d=\"{path}\">{}</path>", title(tip)));
     }
 
-    /// Draws the marker of a value on the line for zero: an open triangle on its tip.
+    /// Draws an open triangle on its tip, the marker of values on the line for zero.
     pub(super) fn zero_marker(&mut self, (x, y): (f64, f64), tip: &str) {
         let (left, right, top) = (x - 5.0, x + 5.0, y - 8.0);
         self.push(format_args!(
@@ -94,7 +94,7 @@ impl Svg {
         ));
     }
 
-    /// Draws vertical text, read upwards.
+    /// Draws vertical text that reads upwards.
     pub(super) fn upright(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) {
         let (anchor, text) = (anchor.name(), escaped(text));
         self.push(format_args!(
@@ -103,7 +103,7 @@ impl Svg {
         ));
     }
 
-    /// Defines the fill pattern of bars with `look` under the name `id`; nothing for solid bars.
+    /// Defines the fill pattern `id` of hatched bars; does nothing for solid bars.
     pub(super) fn hatch(&mut self, look: Look, id: &str) {
         let Some((angle, distance, thickness)) = look.hatch() else { return };
         let class = look.class();
@@ -120,7 +120,7 @@ impl Svg {
     }
 }
 
-/// Fill of bars with `look` whose pattern has the name `id`.
+/// Returns the fill of bars: the pattern `id`, or the solid colour.
 pub(super) fn fill(look: Look, id: &str) -> String {
     if look.hatch().is_some() { format!("url(#{id})") } else { "currentColor".to_owned() }
 }
@@ -160,7 +160,7 @@ fn outline(shape: Shape, (x, y): (f64, f64), size: f64) -> String {
     }
 }
 
-/// Outline of a five-pointed star.
+/// Returns the outline of a five-pointed star.
 fn star(at: impl Fn(f64, f64) -> String) -> String {
     let corner = |index: u32| {
         let reach = if index.is_multiple_of(2) { 5.8 } else { 2.4 };

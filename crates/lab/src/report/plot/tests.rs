@@ -1,4 +1,4 @@
-//! Snapshots: one picture of each kind, as written into the page or a file.
+//! Snapshot tests: one picture of each kind, as written into the page or a file.
 
 use super::*;
 use crate::report::model::{Report, Role, Series};
@@ -8,7 +8,7 @@ fn series(label: &str, role: Role, points: Vec<Point>) -> Series {
     Series { label: label.to_owned(), points, role }
 }
 
-/// Points at x = 0, 1, 2 ….
+/// Returns points with these values at x = 0, 1, 2 and so on.
 fn points(values: &[f64]) -> Vec<Point> {
     values.iter().enumerate().map(|(index, value)| Point::exact(index as f64, *value)).collect()
 }
@@ -46,7 +46,7 @@ fn bars_under_bounds() {
         series("DFCP", Role::Dfcp, points(&[93.3, 83.5])),
         series("CUBIC", Role::Rival, points(&[89.3, 0.8])),
         series("capacity", Role::Bound, points(&[96.2, 86.6])),
-        // This bound is too close to the other for a value of its own.
+        // This bound is too close to another one to have its own printed value.
         series("rate", Role::Bound, points(&[100.0, 100.0])),
     ];
     insta::assert_snapshot!(drawn(&figure(losses(), goodput(), series), NARROW));

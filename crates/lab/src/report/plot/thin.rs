@@ -1,16 +1,16 @@
-//! Reduction of long curves to fewer points that keeps their extremes.
+//! Reduction of long curves to fewer points, without changing the picture.
 
-/// A point on the page, with its interval.
+/// A point on the page with its interval, in page coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Dot {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// Positions of the interval's ends, the lower value first.
+    /// Page positions of the interval's ends; the end with the lower value first.
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// Reduces `dots` to the first, highest, lowest and last one in each column of width 1, in order, so that the picture is unchanged.
-/// Intervals are merged to the widest of the column.
+/// Reduces `dots`: of each column of width 1, only the first, highest, lowest and last one remain, in order. The
+/// picture is unchanged. Each remaining dot gets the widest interval of its column.
 pub(super) fn thinned(dots: &[Dot]) -> Vec<Dot> {
     let mut out = Vec::new();
     for column in dots.chunk_by(|a, b| a.x.floor() == b.x.floor()) {

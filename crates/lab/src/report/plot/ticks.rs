@@ -1,44 +1,45 @@
-//! Ticks of an axis: 1-2-5 steps on linear axes, powers of ten or 1-2-5 on logarithmic ones.
+//! Ticks of an axis: 1-2-5 steps on linear axes, powers of ten or 1-2-5 on logarithmic axes.
 
-/// Greatest magnitude on an axis: larger values are clamped to it, so that no step overflows or vanishes.
+/// Greatest magnitude on an axis; larger values are clamped to it, so that no step overflows.
 const LARGEST: f64 = 1e300;
 const SMALLEST: f64 = 1e-300;
 
-/// Least length of a range, as a share of its larger end, in which doubles can distinguish ticks.
+/// Least width of a range, relative to its largest magnitude. In a narrower one, doubles cannot distinguish ticks.
 const SPAN_MIN: f64 = 1e-9;
 
-/// Most decades of a logarithmic axis with ticks at 1, 2 and 5; longer axes have ticks at powers of ten only.
+/// Decades below which a logarithmic axis has ticks at 1, 2 and 5; wider axes have ticks at powers of ten only.
 const DECADES_125: f64 = 1.7;
 
-/// Ticks of an axis. The first and the last major tick enclose the data.
+/// Ticks of an axis. First and last major tick enclose the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::report) struct Ticks {
-    /// Ticks with numbers, ascending; 2 to 12 of them.
+    /// Ticks with numbers, ascending; 2 to 12.
     pub(super) major: Vec<f64>,
-    /// Ticks without numbers, between the major ones.
+    /// Ticks without numbers, between the major ticks.
     pub(super) minor: Vec<f64>,
-    /// Distance of the major ticks; `None` on a logarithmic axis.
+    /// Distance between major ticks; `None` on a logarithmic axis.
     pub(super) step: Option<f64>,
 }
 
 impl Ticks {
-    /// Lower end of the axis.
+    /// Returns the lower end of the axis.
     pub(super) fn low(&self) -> f64 {
         self.major.first().copied().unwrap_or(0.0)
     }
 
-    /// Upper end of the axis.
+    /// Returns the upper end of the axis.
     pub(super) fn high(&self) -> f64 {
         self.major.last().copied().unwrap_or(1.0)
     }
 }
 
-/// Ticks of a linear axis from `low` to `high` with about `steps` intervals (clamped to 2..=10), one more or less at either end.
+/// Returns the ticks of a linear axis from `low` to `high`, with about `steps` intervals (clamped to 2..=10). Rounding
+/// to whole steps may add one at either end.
 pub(in crate::report) fn linear(low: f64, high: f64, steps: usize) -> Ticks {
     let (low, high) = widened(low.clamp(-LARGEST, LARGEST), high.clamp(-LARGEST, LARGEST));
     let least = (high - low) / steps.clamp(2, 10) as f64;
     let power = 10f64.powi(least.log10().floor() as i32);
-    // The tolerance keeps 0.2 from becoming 0.5 by a rounding error of the division.
+    // Without the tolerance, a rounding error of the division would turn a step of 0.2 into 0.5.
     let (factor, parts) = [(1.0, 5), (2.0, 4), (5.0, 5)]
         .into_iter()
         .find(|(factor, _)| factor * power >= least * (1.0 - 1e-9))
@@ -55,7 +56,7 @@ pub(in crate::report) fn linear(low: f64, high: f64, steps: usize) -> Ticks {
     Ticks { major, minor, step: Some(step) }
 }
 
-/// Widens a range that is too short to divide.
+/// Orders `low` and `high`, and widens a range that is too narrow for ticks.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let (low, high) = if low <= high { (low, high) } else { (high, low) };
     let largest = low.abs().max(high.abs());
@@ -68,8 +69,8 @@ fn widened(low: f64, high: f64) -> (f64, f64) {
     (low - largest * 0.1, high + largest * 0.1)
 }
 
-/// Ticks of a logarithmic axis from `low` to `high`, both positive, with at most `majors` powers of ten (clamped to 3..=10), one more or
-/// less at either end.
+/// Returns the ticks of a logarithmic axis from `low` to `high`, both positive. There are at most `majors` powers of
+/// ten (clamped to 3..=10); rounding may add one at either end.
 pub(in crate::report) fn log(low: f64, high: f64, majors: usize) -> Ticks {
     let (low, high) = (low.min(high).clamp(SMALLEST, LARGEST), high.max(low).clamp(SMALLEST, LARGEST));
     if (high / low).log10() < DECADES_125 { log_125(low, high) } else { log_powers(low, high, majors.clamp(3, 10)) }
@@ -81,7 +82,7 @@ fn log_powers(low: f64, high: f64, majors: usize) -> Ticks {
     let decades = last - first;
     let stride = divided_up(decades, i32::try_from(majors).unwrap_or(10));
     let count = divided_up(decades, stride);
-    // Rounding up must not exceed the range of a double.
+    // After rounding up, the last tick must still be a finite double.
     let first = first.min(f64::MAX_10_EXP - count * stride);
     let major = (0..=count).map(|index| 10f64.powi(first + index * stride)).collect();
     let minor = if stride == 1 {
@@ -108,7 +109,7 @@ fn log_125(low: f64, high: f64) -> Ticks {
     Ticks { major, minor, step: None }
 }
 
-/// Quotient of two positive numbers, rounded up.
+/// Divides two positive numbers, rounding up.
 const fn divided_up(number: i32, divisor: i32) -> i32 {
     (number + divisor - 1) / divisor
 }
@@ -145,7 +146,7 @@ mod tests {
         prop_assert!(ticks.major.iter().all(|tick| tick.is_finite()), "{ticks:?}");
         prop_assert!(ticks.major.is_sorted_by(|a, b| a < b), "{ticks:?}");
         prop_assert!(ticks.minor.is_sorted_by(|a, b| a < b), "{ticks:?}");
-        // The tolerance is the precision to which a double divides the range.
+        // A double divides the range no more precisely than this.
         let slack = (ticks.high() - ticks.low()).abs() * 1e-6;
         prop_assert!(ticks.low() <= low + slack && ticks.high() >= high - slack, "{low} {high} {ticks:?}");
         let within = |tick: &f64| *tick > ticks.low() && *tick < ticks.high();

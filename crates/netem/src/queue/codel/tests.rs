@@ -6,11 +6,11 @@ const PARAMS: Params =
     Params { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false, ce_threshold: None };
 const SIZE_BYTES: u32 = 1000;
 
-/// CoDel with a prescribed sojourn time at each dequeue.
+/// CoDel, fed with a given sojourn time at each dequeue.
 struct Bench {
     codel: Codel,
     params: Params,
-    /// ECN field of all packets.
+    /// ECN codepoint of all packets.
     ecn: Ecn,
     marker: Marker,
     drops_ms: Vec<u64>,
@@ -31,7 +31,7 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Pops once, at `now_ms`, from a queue of `count` packets that have waited for `wait_ms` each.
+    /// Dequeues once, at `now_ms`, from a queue of `count` packets that have all waited for `wait_ms`.
     fn pop(&mut self, now_ms: u64, wait_ms: u64, count: usize) -> Option<Item> {
         let mut backlog = Backlog::new();
         for number in 0..count {
@@ -51,7 +51,7 @@ impl Bench {
         popped
     }
 
-    /// Pops every millisecond.
+    /// Dequeues every millisecond, from a queue of 10 packets.
     fn run(&mut self, from_ms: u64, to_ms: u64, wait_ms: u64) {
         for now_ms in from_ms..to_ms {
             assert!(self.pop(now_ms, wait_ms, 10).is_some());
@@ -59,9 +59,9 @@ impl Bench {
     }
 }
 
-/// The waiting time is above the target from 1000 ms on, so the first drop is due at 1100 ms, and the second 100 ms
-/// later, at 1200. Each further drop is due 100/√2, 100/√3, ... ms after the previous due time: 1270.7, 1328.4, 1378.4,
-/// 1423.2. The queue is served once per millisecond.
+/// The sojourn time exceeds the target from 1000 ms on, so the first drop is at 1100 ms. The next one is due 100 ms
+/// later, at 1200 ms. Further drops are due 100/√2, 100/√3, … ms after the previous due time: at 1270.7, 1328.4, 1378.4
+/// and 1423.2 ms. Packets are dequeued once per millisecond.
 #[test]
 fn drops_follow_the_control_law() {
     let mut bench = Bench::default();
@@ -95,15 +95,15 @@ fn nothing_is_dropped_below_target_or_before_the_interval() {
 fn the_last_packets_are_left_alone() {
     let mut bench = Bench::default();
     for now_ms in 1000..3000 {
-        // One packet behind the current one is no more than the largest packet.
+        // One packet remains behind the current one: no more than the largest packet, so CoDel does not drop.
         assert_eq!(bench.pop(now_ms, 900, 2).map(|item| item.number), Some(0));
     }
     assert_eq!(bench.drops_ms, [0; 0]);
     assert_eq!(bench.pop(3000, 900, 0), None);
 }
 
-/// Five drops occur before the waiting time falls. If it exceeds the target again soon, drops resume with a count of 5
-/// − 1 = 4, at first 100/√4 = 50 ms apart. After a long rest they are 100 ms apart again.
+/// Five drops are counted until the sojourn time falls. If it exceeds the target again soon, drops continue at the rate
+/// of count 5 − 1 = 4, at first 50 ms apart. After a long rest they begin again with 100 ms.
 #[test]
 fn a_rate_of_drops_is_remembered_for_a_while() {
     for (rest_until_ms, second_gap_ms) in [(1400, 50), (4000, 100)] {
@@ -120,12 +120,12 @@ fn a_rate_of_drops_is_remembered_for_a_while() {
     }
 }
 
-/// A late dequeue finds several drops due.
+/// If a dequeue is late, several drops are due at the same time.
 #[test]
 fn overdue_drops_are_made_up_for() {
     let mut bench = Bench::default();
     bench.run(1000, 1101, 6);
-    // Due at 1200, 1270.7 and 1328.4.
+    // These drops were due at 1200, 1270.7 and 1328.4 ms.
     assert_eq!(bench.pop(1330, 6, 10).map(|item| item.number), Some(3));
     assert_eq!(bench.drops_ms, [1100, 1330, 1330, 1330]);
 }
@@ -134,7 +134,7 @@ fn marking(ecn: Ecn) -> Bench {
     Bench { params: Params { ecn: true, ..PARAMS }, ecn, ..Bench::default() }
 }
 
-/// Marks occur in place of drops, for ECN-capable packets only.
+/// ECN-capable packets are marked at the times at which other packets would be dropped.
 #[test]
 fn marks_follow_the_control_law_in_place_of_drops() {
     for ecn in [Ecn::Ect0, Ecn::Ect1] {
@@ -151,21 +151,21 @@ fn marks_follow_the_control_law_in_place_of_drops() {
     assert_eq!((off.marks_ms, off.drops_ms), (vec![], vec![1100, 1200, 1271, 1329, 1379, 1424]));
 }
 
-/// A late dequeue finds several marks due. A marked packet is sent, so each packet gets one mark (`goto end` of
-/// `codel_dequeue`). Drops catch up at once: see `overdue_drops_are_made_up_for`.
+/// If a dequeue is late, several marks are due. A marked packet is sent, so each packet gets one mark (`goto end` in
+/// `codel_dequeue`). Drops, in contrast, catch up immediately; see the test above.
 #[test]
 fn overdue_marks_are_given_one_to_a_packet() {
     let mut bench = marking(Ecn::Ect0);
     bench.run(1000, 1101, 6);
-    // Due at 1200, 1270.7 and 1328.4.
+    // These marks were due at 1200, 1270.7 and 1328.4 ms.
     for number in 0..5 {
         bench.pop(1330 + number, 6, 10);
     }
     assert_eq!((bench.marks_ms, bench.drops_ms), (vec![1100, 1330, 1331, 1332], vec![]));
 }
 
-/// Step marking: every packet above the threshold is marked at once, below the target and independent of `ecn`; each packet once, even if
-/// the control law marks it too.
+/// Step marking: every packet above the threshold is marked, even below the target and independently of `ecn`. A packet
+/// is counted once, even if the control law marks it, too.
 #[test]
 fn the_ce_threshold_marks_at_once_what_has_waited_for_longer() {
     for ecn in [false, true] {

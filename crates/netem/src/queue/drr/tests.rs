@@ -8,12 +8,12 @@ fn drr(quantum_bytes: u32, weights: &[u16]) -> Queue<Item> {
     unlimited(Discipline::Drr(Drr { quantum_bytes, weights: weights.to_vec() }))
 }
 
-/// Quantum 500. Flow 0: 200, 750, 20; flow 1: 500, 500; flow 2: 200, 600, 100; flow 3: 50, 700, 180.
+/// Quantum 500. Packet sizes of flow 0: 200, 750, 20; flow 1: 500, 500; flow 2: 200, 600, 100; flow 3: 50, 700, 180.
 ///
 /// Round 1. Flow 0: counter 500, sends 200, keeps 300 (< 750). Flow 1: sends 500, keeps 0. Flow 2: sends 200, keeps 300
-/// (< 600). Flow 3: sends 50, keeps 450 (< 700).
-/// Round 2. Flow 0: 800, sends 750 and 20, is empty. Flow 1: 500, sends 500, is empty. Flow 2: 800, sends 600 and 100, is
-/// empty. Flow 3: 950, sends 700 and 180, is empty.
+/// (< 600). Flow 3: sends 50, keeps 450 (< 700). Round 2. Flow 0: counter 800, sends 750 and 20, is empty. Flow 1:
+/// counter 500, sends 500, is empty. Flow 2: counter 800, sends 600 and 100, is empty. Flow 3: counter 950, sends 700
+/// and 180, is empty.
 #[test]
 fn a_schedule_worked_out_by_hand() {
     let mut queue = drr(500, &[]);
@@ -27,10 +27,10 @@ fn a_schedule_worked_out_by_hand() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 3, 5, 8, 1, 2, 4, 6, 7, 9, 10]);
 }
 
-/// Quantum 300. Flow 0: 500, 100; flow 1: 200, 200, 200.
+/// Quantum 300. Packet sizes of flow 0: 500, 100; flow 1: 200, 200, 200.
 ///
-/// Round 1. Flow 0: 300 (< 500). Flow 1: 300, sends 200, keeps 100. Round 2. Flow 0: 600, sends 500 and 100, is empty. Flow
-/// 1: 400, sends 200 and 200, is empty.
+/// Round 1. Flow 0: counter 300 (< 500), sends nothing. Flow 1: counter 300, sends 200, keeps 100. Round 2. Flow 0:
+/// counter 600, sends 500 and 100, is empty. Flow 1: counter 400, sends 200 and 200, is empty.
 #[test]
 fn a_packet_above_the_quantum_waits_for_the_next_round() {
     let mut queue = drr(300, &[]);
@@ -38,8 +38,8 @@ fn a_packet_above_the_quantum_waits_for_the_next_round() {
     assert_eq!(numbers(&drain(&mut queue)), [2, 0, 1, 3, 4]);
 }
 
-/// Quantum 100, weights 2 and 1 (and 1 beyond the list), packets of 100 bytes: flow 0 sends two packets for each packet
-/// of another flow.
+/// Quantum 100, weights 2 and 1, and 1 for flow 2 beyond the list. Of packets of 100 bytes, flow 0 sends two for each
+/// one of another flow.
 #[test]
 fn weights_multiply_the_quantum() {
     let mut queue = drr(100, &[2, 1]);
@@ -48,8 +48,8 @@ fn weights_multiply_the_quantum() {
     assert_eq!(flows, [0, 0, 1, 2, 0, 0, 1, 2, 1, 2]);
 }
 
-/// Queue of three packets. Flow 0 has one of 600 and flow 1 two of 100; flow 2's of 40 evicts flow 0's only packet, whose place in the
-/// round is then empty.
+/// Queue of three packets. Flow 0 has one packet of 600 bytes and flow 1 two of 100. A packet of 40 bytes of flow 2
+/// evicts flow 0's only packet, so that flow 0's turn in the round is skipped.
 #[test]
 fn a_flow_whose_packets_were_all_dropped_is_passed_over() {
     let mut queue = queue(Discipline::Drr(Drr { quantum_bytes: 100, weights: vec![] }), QueueLimit::packets(3));
@@ -61,8 +61,8 @@ fn a_flow_whose_packets_were_all_dropped_is_passed_over() {
 }
 
 proptest! {
-    /// The paper's theorem on fairness: between flows that have packets all the time, the bytes sent per unit of weight
-    /// differ by 2 Max + Quantum at most over any stretch of time (3 Max when the quantum is Max).
+    /// The paper's fairness theorem: while two flows are backlogged, the bytes that they send per unit of weight differ
+    /// by at most 2 Max + Quantum over any interval, where Max is the largest packet (so 3 Max for a quantum of Max).
     #[test]
     fn what_busy_flows_send_differs_by_the_theorem_at_most(
         weights in prop::collection::vec(1u16..4, 2..5),

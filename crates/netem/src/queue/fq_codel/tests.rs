@@ -5,7 +5,7 @@ use crate::ecn::Ecn;
 use crate::queue::tests::{Item, arrivals, fill, queue, serve, unlimited};
 use crate::queue::{Discipline, Queue, UNLIMITED};
 
-/// Seed 7 puts flows 0 to 5 into separate queues, as the tests below require.
+/// With seed 7, flows 0 to 5 are hashed into separate queues, as the tests below require.
 #[test]
 fn the_first_flows_have_queues_of_their_own() {
     let fq_codel = FqCodelQueue::<Item>::new(FqCodel::default(), 7);
@@ -25,10 +25,11 @@ fn push(queue: &mut Queue<Item>, number: usize, flow: u64, size_bytes: u32) {
     });
 }
 
-/// Quantum 1514. Flow 0 has #0, #1, #2 of 1000 B: new, it sends #0 (514 left) and #1 (−486). #3 (flow 1, 100 B) arrives: flow 0
-/// is overdrawn, gets a quantum (1028) and becomes old; flow 1 is new and sends #3. #4 (flow 2, 100 B) arrives: flow 1 has run
-/// dry and goes behind flow 0 among the old; flow 2 sends #4. Flow 2 has run dry too; now the old ones: flow 0 sends #2.
-/// #5 (flow 1) comes while flow 1 is still listed among the old, so it waits its turn there, behind #6 of flow 3, which is new.
+/// Quantum 1514. Flow 0 has #0, #1 and #2 of 1000 B each. It is new, sends #0 (514 left) and #1 (−486). #3 (flow 1, 100
+/// B) arrives: flow 0 is overdrawn, receives a quantum (1028) and becomes old; flow 1 is new and sends #3. #4 (flow 2,
+/// 100 B) arrives: flow 1 is empty and goes behind flow 0 in the old list; flow 2 sends #4. Flow 2 is empty, too, so
+/// the old list is served: flow 0 sends #2. #5 (flow 1) arrives while flow 1 is still in the old list. It waits for
+/// flow 1's turn there, behind #6 of flow 3, which is new.
 #[test]
 fn a_schedule_worked_out_by_hand() {
     let mut queue = unlimited(Discipline::FqCodel(FqCodel::default()));
@@ -44,7 +45,7 @@ fn a_schedule_worked_out_by_hand() {
     assert_eq!([pop(&mut queue), pop(&mut queue), pop(&mut queue)], [Some(6), Some(5), None]);
 }
 
-/// A flow that offers each packet when the last has left is new each time, but not always first.
+/// A flow that offers each packet when the previous one has left is new each time, but is not always served first.
 #[test]
 fn new_queues_do_not_starve_old_ones() {
     let mut queue = unlimited(Discipline::FqCodel(FqCodel::default()));
@@ -57,7 +58,7 @@ fn new_queues_do_not_starve_old_ones() {
     assert!((49..=51).contains(&of_backlog), "{of_backlog}");
 }
 
-/// Three flows flood the link; a sparse flow's packet waits at most for the one being sent.
+/// Three flows overload the link. A packet of a sparse flow waits for the packet being sent at most.
 #[test]
 fn a_sparse_flow_does_not_wait() {
     let mut arrivals: Vec<_> = (0..6_000u64).map(|step| (step * 500, step % 3, 1500)).collect();
@@ -71,8 +72,8 @@ fn a_sparse_flow_does_not_wait() {
     }
 }
 
-/// Queue of six packets, batch 64. Flow 0 has 100, 100, 400, 100 B, flow 1 has 300 and 300 B. One more of 50 B: flow 0 with 700 B is the
-/// longest and loses at least 350 B from its head: #0, #1, #2.
+/// Queue of six packets, batch 64. Flow 0 has 100, 100, 400 and 100 B, flow 1 has 300 and 300 B. A further packet of 50
+/// B exceeds the limit: flow 0 with 700 B is the longest, and loses at least 350 B from its head: #0, #1 and #2.
 #[test]
 fn a_full_queue_drops_half_of_the_longest_from_its_head() {
     let packets = [(0, 100), (0, 100), (0, 400), (0, 100), (1, 300), (1, 300), (2, 50)];
@@ -88,16 +89,17 @@ fn a_batch_bounds_what_is_dropped_at_once() {
     assert_eq!(fill(&mut queue, &[(0, 100); 10]), [0, 1]);
 }
 
-/// The arriving packet counts as queued. Alone in the longest queue, it is the head, and is dropped.
+/// The arriving packet is eligible, too: if its queue is the longest and has no other packet, it is the head.
 #[test]
 fn the_arriving_packet_may_be_the_one() {
     let mut queue = queue(Discipline::FqCodel(FqCodel::default()), QueueLimit::packets(2));
     assert_eq!(fill(&mut queue, &[(0, 100), (1, 100), (2, 900)]), [2]);
 }
 
-/// A flow offers 20 kB every 16 µs, 1.25 times the rate, for 500 ms. Each packet waits a fifth of the time since the start, so
-/// the target of 5 ms is passed at 25 ms, and the first drop comes 100 ms later. This sender does not slow down, and the
-/// queue is empty at 625 ms: until then the control law drops at 125, 225, 296, 353, 403, 448, 489, 527, 562 and 595 ms.
+/// A flow offers 20 kB every 16 µs, 1.25 times the rate, for 500 ms. Each packet waits for a fifth of the time since
+/// the start, so the target of 5 ms is exceeded at 25 ms, and the first drop follows 100 ms later. The flow does not
+/// slow down, and the queue is empty at 625 ms. Until then, the control law drops at 125, 225, 296, 353, 403, 448, 489,
+/// 527, 562 and 595 ms.
 #[test]
 fn a_standing_queue_is_cut() {
     let arrivals: Vec<_> = (0..31_250u64).map(|step| (step * 16_000, 0, 20_000)).collect();
@@ -113,7 +115,7 @@ fn a_standing_queue_is_cut() {
 }
 
 proptest! {
-    /// No packet with a sojourn time below the target is dropped early.
+    /// No packet is dropped early if its sojourn time is below the target.
     #[test]
     fn what_codel_drops_has_waited(
         target_ns in 1u64..20_000,
@@ -134,7 +136,7 @@ proptest! {
     }
 }
 
-/// With small queues, marking does not prevent loss: a full queue drops ECN-capable packets too.
+/// Marking does not prevent loss if the queue is too small: a full queue also drops ECN-capable packets.
 #[test]
 fn a_full_queue_drops_what_could_be_marked() {
     let config = FqCodel { ecn: true, drop_batch_packets: 1, ..FqCodel::single_queue() };
@@ -147,7 +149,7 @@ fn a_full_queue_drops_what_could_be_marked() {
     assert_eq!((causes, queue.ce_marked().packets), (vec![(0, DropCause::Full)], 0));
 }
 
-/// A single queue is FIFO over all flows.
+/// With a single queue, packets of all flows leave in order of arrival.
 #[test]
 fn a_single_queue_keeps_the_order_of_all() {
     let mut queue = unlimited(Discipline::FqCodel(FqCodel::single_queue()));

@@ -5,7 +5,7 @@ use crate::ecn::Ecn;
 use crate::queue::UNLIMITED;
 use crate::queue::tests::{Item, RATE_BPS};
 
-/// Weight of an average that never moves.
+/// Weight so small that the average does not move.
 const FROZEN: f64 = 1e-18;
 
 fn red(config: Red) -> RedQueue<Item> {
@@ -16,9 +16,9 @@ fn item(size_bytes: u32) -> Item {
     Item { flow: 0, number: 0, size_bytes, ecn: Ecn::NotEct }
 }
 
-/// Fate of a packet that arrives at this average: the cause of its drop, or its codepoint.
+/// Returns the fate of a packet that arrives at this average queue length: its codepoint, or the cause of its drop.
 fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, DropCause> {
-    // With a maximum probability of 1, this packet is certain to signal congestion just below the upper threshold.
+    // With a maximum probability of 1, the decision about this packet is certain.
     let mut red = red(Red { weight: FROZEN, max_probability: 1.0, ..config });
     (red.average, red.idle_since) = (average, None);
     let mut dropped = None;
@@ -26,14 +26,14 @@ fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, D
     dropped.map_or_else(|| Ok(red.pop(Time::ZERO).unwrap().ecn), Err)
 }
 
-/// Pushes at `ns`; returns the cause of a drop, if any.
+/// Pushes a packet at `ns`; returns the cause of its drop, or `None`.
 fn push(red: &mut RedQueue<Item>, ns: u64, size_bytes: u32, limit: QueueLimit) -> Option<DropCause> {
     let mut dropped = None;
     red.push(Time::from_ns(ns), item(size_bytes), limit, &mut |_, cause| dropped = Some(cause));
     dropped
 }
 
-/// The paper's p_b at an average; `None` for certain drops.
+/// Returns the paper's probability p_b at this average; `None` for a certain drop.
 fn probability(config: Red, average: f64) -> Option<f64> {
     let mut red = red(config);
     red.average = average;
@@ -44,7 +44,8 @@ fn probability(config: Red, average: f64) -> Option<f64> {
     }
 }
 
-/// Thresholds 5 and 15, maximum 0.1: 0 below 5, 0.05 at 10, 0.1 at 15; gentle: 0.1 + 0.9 · 7.5/15 = 0.55 at 22.5, 1 at 30.
+/// Thresholds 5 and 15, maximum probability 0.1: 0 below 5, 0.05 at 10, 0.1 at 15. With `gentle`, 0.1 + 0.9 · 7.5/15 =
+/// 0.55 at 22.5, and 1 at 30.
 #[test]
 fn the_probability_is_the_papers() {
     let gentle = Red::default();
@@ -58,8 +59,8 @@ fn the_probability_is_the_papers() {
     assert_eq!(probability(Red { gentle: false, ..gentle }, 15.0), None);
 }
 
-/// At p_b = 1/20 the paper spreads drops: the distance from one drop to the next is uniform over 1 to 19 packets, mean
-/// 10.
+/// At p_b = 1/20 the paper spreads drops evenly: the number of packets from one to the next is uniform over 1 to 19,
+/// with mean 10.
 #[test]
 fn drops_at_a_fixed_average_are_spread_evenly() {
     let mut red = red(Red { weight: FROZEN, ..Red::default() });
@@ -70,7 +71,7 @@ fn drops_at_a_fixed_average_are_spread_evenly() {
         gap += 1;
         if push(&mut red, 0, 1000, UNLIMITED).is_some() {
             drops += 1;
-            // The gap before the first drop also counts the packet that found the average above the threshold.
+            // The first gap is skipped: it also counts the packet at which the average exceeded the threshold.
             if drops > 1 {
                 gaps[gap] += 1;
             }
@@ -83,7 +84,8 @@ fn drops_at_a_fixed_average_are_spread_evenly() {
     assert!(gaps[0] == 0 && gaps[1..].iter().all(|count| count.abs_diff(1000) < 154), "{gaps:?}");
 }
 
-/// The first packet's drop probability is p_b; in bytes, p_b times its size over the mean.
+/// The drop probability of the first packet is p_b. With thresholds in bytes, it is p_b times the packet's size divided
+/// by the mean size.
 #[test]
 fn bytes_make_large_packets_more_likely_to_go() {
     let in_bytes = Red { unit: RedUnit::Bytes, min_threshold: 5_000, max_threshold: 15_000, ..Red::default() };
@@ -107,8 +109,8 @@ fn bytes_make_large_packets_more_likely_to_go() {
     }
 }
 
-/// Weight 1/2. Pushed at once, lengths 0, 1, 2, 3 are seen: the first finds the link idle and the average at 0, then (0 +
-/// 1)/2 = 0.5, (0.5 + 2)/2 = 1.25, (1.25 + 3)/2 = 2.125.
+/// Weight 1/2. Packets pushed without pause see queue lengths 0, 1, 2 and 3. The first finds the link idle and leaves
+/// the average at 0. The others make it (0 + 1)/2 = 0.5, (0.5 + 2)/2 = 1.25 and (1.25 + 3)/2 = 2.125.
 #[test]
 fn the_average_follows_the_length() {
     let mut red = red(Red { weight: 0.5, ..Red::default() });
@@ -118,8 +120,8 @@ fn the_average_follows_the_length() {
     }
 }
 
-/// Weight 1/2, packets of 1000 bytes: a link of 1 byte per ns that is idle for 3500 ns could have sent 3, so the average
-/// falls to an eighth. A link that is busy with its last packet is not idle.
+/// Weight 1/2, packets of 1000 bytes. During an idle time of 3500 ns, a link of 1 byte per ns could have sent 3
+/// packets, so the average falls to an eighth. A link that still sends its last packet is not idle.
 #[test]
 fn idle_time_lets_the_average_fall() {
     let mut red = red(Red { weight: 0.5, ..Red::default() });
@@ -133,7 +135,7 @@ fn idle_time_lets_the_average_fall() {
     assert_eq!(red.average, 0.25);
 }
 
-/// Without a rate an idle link could have sent any number of packets.
+/// Without a rate, an idle link could have sent any number of packets, so the average falls to 0.
 #[test]
 fn idle_time_without_a_rate_clears_the_average() {
     let mut red = RedQueue::<Item>::new(Red::default(), None, 0);
@@ -153,8 +155,8 @@ fn powers_are_those_of_the_library() {
 }
 
 proptest! {
-    /// Early drops occur only if the average is at or above the lower threshold, and for every packet at the end of the
-    /// range. Below the end, other drops are due to the limit.
+    /// Early drops occur only at or above the lower threshold, and always above the range. Drops below the lower
+    /// threshold are caused by the limit.
     #[test]
     fn the_thresholds_bound_early_drops(
         steps in prop::collection::vec((0u64..2_000, any::<bool>()), 1..400),
@@ -179,7 +181,8 @@ proptest! {
     }
 }
 
-/// Thresholds 5 and 15; at an average just below 15 the probability is 1 here. Each line is a case of `red_enqueue` of Linux.
+/// Thresholds 5 and 15, with probability 1 at an average just below 15. Each case corresponds to a branch of
+/// `red_enqueue` in Linux.
 #[test]
 fn marks_are_made_as_linux_makes_them() {
     let off = Red { gentle: false, ..Red::default() };
@@ -210,22 +213,23 @@ fn marks_are_made_as_linux_makes_them() {
     assert_eq!(fate(ecn, between, Ecn::Ect0, QueueLimit::packets(0)), Err(DropCause::Full));
 }
 
-/// The step marking of DCTCP, K = 3 packets by the instantaneous length: a packet that finds more than 3 is marked. (A slowly moving
-/// average makes DCTCP perform badly.)
+/// Step marking as DCTCP requires, with K = 3 packets and the instantaneous queue length: a packet that finds more than
+/// 3 is marked. (DCTCP performs badly with a slowly moving average.)
 #[test]
 fn a_step_at_the_instantaneous_length_can_be_set() {
     let step =
         Red { min_threshold: 3, max_threshold: 4, max_probability: 1.0, weight: 1.0, ecn: true, ..Red::default() };
     let mut red = red(step);
     red.push(Time::ZERO, item(1000), UNLIMITED, &mut |_, _| unreachable!());
-    // The packet that the previous round left in the queue.
+    // Codepoint of the packet that waits from one round to the next.
     let mut first = Ecn::NotEct;
     for _ in 0..3 {
         for _ in 0..6 {
             red.push(Time::ZERO, Item { ecn: Ecn::Ect0, ..item(1000) }, UNLIMITED, &mut |_, _| unreachable!());
         }
         let sent: Vec<Ecn> = (0..6).map(|_| red.pop(Time::ZERO).unwrap().ecn).collect();
-        // The first of six packets finds one queued, the fourth finds four. The last one is sent in the next round.
+        // The first of six packets finds one packet queued, and the fourth finds four. The last one is sent in the next
+        // round.
         assert_eq!(sent, [first, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce]);
         first = Ecn::Ce;
     }

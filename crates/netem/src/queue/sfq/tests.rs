@@ -12,7 +12,7 @@ fn sfq(quantum_bytes: u32) -> Queue<Item> {
     unlimited(Discipline::Sfq(Sfq { quantum_bytes, ..Sfq::default() }))
 }
 
-/// Seed 7 puts flows 0 to 4 into separate buckets, as the tests below require.
+/// With seed 7, flows 0 to 4 are hashed into separate buckets, as the tests below require.
 #[test]
 fn the_first_flows_have_buckets_of_their_own() {
     let sfq = SfqQueue::<Item>::new(Sfq::default(), 7);
@@ -22,10 +22,10 @@ fn the_first_flows_have_buckets_of_their_own() {
     assert_eq!(buckets.len(), 5);
 }
 
-/// Quantum 500. Flow 0: 200, 400, 300; flow 1: 500, 500.
+/// Quantum 500. Packet sizes of flow 0: 200, 400, 300; flow 1: 500, 500.
 ///
-/// Flow 0 may send 500: sends 200 (300 left) and 400 (100 overdrawn), so its next turn has 400. Flow 1 sends 500 (0 left),
-/// its next turn has 500. Flow 0 sends 300 and is empty; flow 1 sends 500.
+/// Flow 0 may send 500: it sends 200 (300 left) and 400 (overdraft 100), so that 400 are left for its next turn. Flow 1
+/// sends 500 (0 left) and has 500 in its next turn. Flow 0 sends 300 and is empty; flow 1 sends 500.
 #[test]
 fn a_schedule_worked_out_by_hand() {
     let mut queue = sfq(500);
@@ -36,7 +36,8 @@ fn a_schedule_worked_out_by_hand() {
 #[test]
 fn a_full_queue_drops_the_newest_packet_of_the_longest_bucket() {
     let mut queue = queue(Discipline::Sfq(Sfq::default()), QueueLimit::packets(4));
-    // Flow 2 evicts flow 0's newest, #2; then flow 1 itself would be the longest.
+    // The packet of flow 2 evicts #2, the newest of flow 0. With #5, flow 1 itself would be the longest, so #5 is
+    // dropped.
     assert_eq!(fill(&mut queue, &[(0, 300), (0, 300), (0, 300), (1, 400), (2, 100), (1, 500)]), [2, 5]);
     assert_eq!(queue.flow_len(0), Some(2));
 }
@@ -48,7 +49,7 @@ fn flows_in_one_bucket_share_its_turn() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 1, 2, 3]);
 }
 
-/// Three flows must share two buckets, but the sharing pair changes with the hash.
+/// Perturbation changes which flows share a bucket.
 #[test]
 fn perturbation_changes_who_shares() {
     let config = Sfq { buckets: 2, perturbation: Some(Duration::from_micros(10)), ..Sfq::default() };
@@ -58,20 +59,21 @@ fn perturbation_changes_who_shares() {
         assert_eq!(sfq.pop(Time::from_us(10 * step)), None);
         shared += u32::from(sfq.bucket_of(0) == sfq.bucket_of(1));
     }
-    // Half of the time; five standard deviations are 79.
+    // Two given flows share a bucket half of the time; five standard deviations are 79.
     assert!(shared.abs_diff(500) < 79, "{shared}");
     let key = sfq.hash_key;
     sfq.perturb(Time::from_us(9_999));
     assert_eq!(sfq.hash_key, key, "nothing changes between the times");
 }
 
-/// Queued packets move along: once the hash separates the two flows, both are served, although one was far ahead.
+/// Queued packets move to their new buckets: once the hash function separates two flows, both are served, although one
+/// was far ahead.
 #[test]
 fn packets_that_wait_move_to_their_new_buckets() {
     let config = Sfq { buckets: 2, perturbation: Some(Duration::from_nanos(30_000)), ..Sfq::default() };
     let mut arrivals = vec![(0, 0, 1500); 100];
     arrivals.extend([(1, 1, 1500); 20]);
-    // Seed under which the flows collide at first, and not after the first change.
+    // Find a seed with which the flows collide at first, but not after the first change.
     let seed = (0..100)
         .find(|&seed| {
             let mut sfq = SfqQueue::<Item>::new(config, seed);
@@ -87,8 +89,8 @@ fn packets_that_wait_move_to_their_new_buckets() {
 }
 
 proptest! {
-    /// Each turn gives a bucket its quantum minus the overdraft of its last turn, which is below Max, the largest
-    /// packet. The numbers of turns differ by at most one. So the bytes sent by busy buckets differ by at most 2 Max +
+    /// A turn gives a bucket its quantum less the overdraft of its last turn, which is below Max, the largest packet.
+    /// Turns taken differ by at most one. The bytes sent by two busy buckets therefore differ by at most 2 Max +
     /// Quantum.
     #[test]
     fn busy_buckets_send_alike(

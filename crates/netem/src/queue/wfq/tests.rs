@@ -9,17 +9,18 @@ fn wfq(weights: &[u16]) -> Queue<Item> {
     unlimited(Discipline::Wfq(Wfq { weights: weights.to_vec() }))
 }
 
-/// Weights 1 : 2 : 1, 1 byte per ns; virtual time in bytes per unit of weight.
+/// Weights 1 : 2 : 1, one byte per ns; virtual time V in bytes per unit of weight.
 ///
-/// At 0 come #0 (flow 1, 600 B), #1 (flow 0, 400 B), #2 (flow 0, 400 B), #3 (flow 1, 200 B). Finish tags: #0 600/2 = 300,
-/// #1 400, #2 800, #3 300 + 200/2 = 400. V runs at 1/3 while flows 0 and 1 are busy in the fluid system.
-/// #0 finds the transmitter idle and is sent until 600. At 400 comes #4 (flow 2, 100 B): V = 133.3, tag 233.3; V goes on at
-/// 1/4 until it reaches 233.3 at 800, then at 1/3. At 600 the least tag is that of #4: sent until 700. Then #1 and #3
-/// have 400 both, and the lower flow goes first: #1 until 1100, #3 until 1300. At 1290 comes #5 (flow 2, 100 B): V = 233.3 +
-/// 490/3 = 396.7, tag 496.7, before #2 with 800: #5 until 1400, #2 until 1800.
+/// At 0 arrive #0 (flow 1, 600 B), #1 (flow 0, 400 B), #2 (flow 0, 400 B) and #3 (flow 1, 200 B). Their finish tags are
+/// 600/2 = 300, 400, 800 and 300 + 200/2 = 400. V advances at 1/3 while flows 0 and 1 are busy in the fluid server. #0
+/// finds the transmitter idle and is sent until 600. At 400 arrives #4 (flow 2, 100 B): V = 133.3, so its tag is 233.3.
+/// V advances at 1/4 until it reaches 233.3 at 800, then at 1/3. At 600, #4 has the least tag and is sent until 700.
+/// Then #1 and #3 both have 400, and the lower flow goes first: #1 is sent until 1100, #3 until 1300. At 1290 arrives
+/// #5 (flow 2, 100 B): V = 233.3 + 490/3 = 396.7, so its tag is 496.7, before #2 with 800. #5 is sent until 1400, #2
+/// until 1800.
 ///
-/// A self-clocked queue would give #4 the tag 300 + 100 = 400 and #1 would go first; one whose virtual time ran at 1
-/// would give it 500, behind #1 and #3.
+/// A self-clocked queue would give #4 the tag 300 + 100 = 400, and #1 would go first. A queue whose virtual time
+/// advanced at rate 1 would give it 500, behind #1 and #3.
 #[test]
 fn a_schedule_worked_out_by_hand() {
     let arrivals = [(0, 1, 600), (0, 0, 400), (0, 0, 400), (0, 1, 200), (400, 2, 100), (1290, 2, 100)];
@@ -28,9 +29,9 @@ fn a_schedule_worked_out_by_hand() {
     assert_eq!(outcome.sent.iter().map(|sent| sent.finish).collect::<Vec<_>>(), [600, 700, 1100, 1300, 1400, 1800]);
 }
 
-/// Half the rate from 100 on. #0 (flow 0, 998 B) and #1 (flow 1, 1000 B) come at 0: V = 50 at 100, then it runs at 1/4. At
-/// 200, where V = 75, come #2 (flow 2, 960 B, tag 1035), which goes behind both, and #3 (flow 3, 924 B, tag 999), which
-/// goes before #1. At the old rate V would be 100, and #3, with 1024, behind #1.
+/// The rate is halved at 100. #0 (flow 0, 998 B) and #1 (flow 1, 1000 B) arrive at 0: V = 50 at 100, then it advances
+/// at 1/4. At 200, V = 75. Then #2 (flow 2, 960 B) arrives with tag 1035, behind both, and #3 (flow 3, 924 B) with tag
+/// 999, before #1. At the old rate V would be 100, and #3 would have 1024, behind #1.
 #[test]
 fn the_rate_bends_virtual_time() {
     for (rate_bps, expected) in [(RATE_BPS / 2, [0, 3, 1, 2]), (RATE_BPS, [0, 1, 3, 2])] {
@@ -55,9 +56,10 @@ fn without_a_rate_it_is_first_in_first_out() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 1, 2, 3, 4]);
 }
 
-/// A dropped packet returns its share of virtual time. Flow 0 offers #0, #1, #2 of 100 B (tags 100, 200, 300); three may wait, so #3 (flow
-/// 1, 300 B), which would make its flow as long as flow 0, is refused; #4 (flow 1, 150 B, tag 150) evicts #2. Flow 0's next, #5 of 40 B,
-/// then has tag 240, not 340: it is sent before #6 (flow 1, 120 B, tag 270).
+/// A dropped packet returns its share of virtual time. Flow 0 offers #0, #1 and #2 of 100 B each (tags 100, 200, 300),
+/// and three packets may wait. #3 (flow 1, 300 B) would make its flow as long as flow 0, and is dropped. #4 (flow 1,
+/// 150 B, tag 150) evicts #2. The next packet of flow 0, #5 of 40 B, then has the tag 240 instead of 340, and is sent
+/// before #6 (flow 1, 120 B, tag 270).
 #[test]
 fn a_dropped_packet_costs_its_flow_nothing() {
     let mut queue = queue(Discipline::Wfq(Wfq::default()), QueueLimit::packets(3));
@@ -69,7 +71,7 @@ fn a_dropped_packet_costs_its_flow_nothing() {
     assert_eq!(numbers(&drain(&mut queue)), [0, 4, 1, 5, 6]);
 }
 
-/// Four flows offer twice the rate each to a short queue: the output is still shared 1 : 2 : 3 : 4.
+/// Four flows each offer twice the rate to a short queue. The output is still shared 1 : 2 : 3 : 4.
 #[test]
 fn overload_is_shared_by_weight() {
     let weights = [1u16, 2, 3, 4];
@@ -84,8 +86,8 @@ fn overload_is_shared_by_weight() {
     }
 }
 
-/// Computes the finishing time of each arrival at the fluid server, ns, event by event and without virtual time. All
-/// flows with work are served at once, in proportion to their weights.
+/// Returns the time at which the fluid server finishes each arrival, ns. It simulates all flows with work, served in
+/// proportion to their weights, from event to event, without using virtual time.
 fn fluid_finishes(arrivals: &[Arrival], weights: &[u16]) -> Vec<f64> {
     let mut finishes = vec![f64::NAN; arrivals.len()];
     let mut work: Vec<std::collections::VecDeque<(usize, f64)>> = vec![Default::default(); weights.len()];
@@ -120,8 +122,8 @@ fn fluid_finishes(arrivals: &[Arrival], weights: &[u16]) -> Vec<f64> {
 
 #[test]
 fn the_fluid_model_agrees_with_the_example() {
-    // The first five packets of the example above: V is 233.3 at 800, 300 at 1000 and 400 at 1300; then flow 0 is alone, and
-    // all 1700 bytes are done at 1700.
+    // The first five packets of the example above: V is 233.3 at 800, 300 at 1000 and 400 at 1300. Then flow 0 is
+    // alone, and all 1700 bytes are served at 1700.
     let arrivals = [(0, 1, 600), (0, 0, 400), (0, 0, 400), (0, 1, 200), (400, 2, 100)];
     let finishes = fluid_finishes(&arrivals, &[1, 2, 1]);
     for (finish, expected) in finishes.iter().zip([1000.0, 1300.0, 1700.0, 1300.0, 800.0]) {
@@ -132,9 +134,9 @@ fn the_fluid_model_agrees_with_the_example() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Parekh and Gallager's theorem: no packet leaves later than the fluid server finishes it, plus the time of one
-    /// largest packet. Their lemma: of the waiting packets, the next one sent is the first that the fluid server
-    /// finishes, which requires exact virtual time.
+    /// Parekh and Gallager's theorem: each packet leaves at most the time of one largest packet after the fluid server
+    /// finishes it. Their lemma: of all waiting packets, the one sent next is the first that the fluid server finishes.
+    /// The lemma holds for exact virtual time only.
     #[test]
     fn it_follows_the_fluid_server(
         weights in prop::collection::vec(1u16..6, 6),

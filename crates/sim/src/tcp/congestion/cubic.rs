@@ -1,7 +1,9 @@
-//! CUBIC of Linux 6.12 (`net/ipv4/tcp_cubic.c`, version 2.3), in its integers and clock ticks, with optional HyStart.
+//! CUBIC of Linux 6.12 (`net/ipv4/tcp_cubic.c`, version 2.3), with the kernel's integer arithmetic and clock ticks, and
+//! optional HyStart.
 //!
-//! Differences from RFC 9438, all of which matter under random loss: the estimate of Reno's window restarts with each stage and grows by
-//! whole segments; growth is computed once per tick, and once in 30 ms while the window is constant; a timeout forgets the last maximum.
+//! It differs from RFC 9438 in three points, all of which matter under random loss. The estimate of Reno's window
+//! restarts with each epoch and grows by whole segments. Growth is computed once per tick, and only once in 30 ms while
+//! the window is constant. A timeout resets the last maximum.
 
 use std::time::Duration;
 
@@ -13,39 +15,39 @@ use super::cubic_2008::cube_root;
 use super::hystart::HyStart;
 
 const BETA_SCALE: u64 = 1024;
-/// Share of the window kept after a loss, in units of [`BETA_SCALE`].
+/// Share of the window kept after a loss, in units of 1/[`BETA_SCALE`].
 const BETA: u64 = 717;
-/// C of the cubic function, 410/1024 segments per second cubed.
+/// Parameter C of the cubic function: 410/1024 segments per second cubed.
 const CUBE_RTT_SCALE: u64 = 410;
-/// 2^40 / [`CUBE_RTT_SCALE`]: turns segments into the cube of 1/1024 s.
+/// 2^40 / [`CUBE_RTT_SCALE`], which converts segments into the cube of a time in 1/1024 s.
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
-/// Segments acknowledged per segment of Reno's growth, times 8, per segment of the window.
+/// Acknowledged segments for one segment of Reno's growth, per segment of the window, times 8.
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Limit of `cnt` before the first loss: the window grows by at least 5 % per RTT.
+/// Maximum of `cnt` before the first loss, so that the window grows by at least 5 % per RTT.
 const CNT_BEFORE_LOSS_MAX: u64 = 20;
-/// Minimum of `cnt`: growth by half per RTT.
+/// Minimum of `cnt`, so that the window grows by at most half per RTT.
 const CNT_MIN: u64 = 2;
-/// Default clock tick, if the configuration has none.
+/// Clock tick used if the configuration has none, ns.
 const DEFAULT_TICK_NS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// State of CUBIC. Windows in segments, times in clock ticks unless stated otherwise.
+/// State of CUBIC. Windows are in segments, and times in clock ticks unless stated otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     hystart: Option<HyStart>,
     tick_ns: u64,
     min_rtt_ns: u64,
-    /// Segments acknowledged per segment of growth.
+    /// Number of acknowledged segments per segment of growth.
     cnt: u64,
     last_max_cwnd: u64,
     last_cwnd: u64,
     last_time: u64,
     origin: u64,
-    /// Time to the origin of the cubic curve, 1/1024 s.
+    /// Time from the start of the epoch to the inflection point of the cubic curve, 1/1024 s.
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
-    /// Estimate of Reno's window.
+    /// Estimate of the window that Reno would have.
     reno_cwnd: u64,
 }
 
@@ -75,7 +77,7 @@ impl Cubic {
     /// Port of `cubictcp_acked`.
     pub(super) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         let Some(rtt_ns) = ack.rtt_ns else { return };
-        // Right after a recovery, the queue is not yet the path's.
+        // Right after a recovery, the RTT still contains the queue from before.
         if self.epoch_start.is_some_and(|start| self.ticks(ack.now) < start + SECOND_NS / self.tick_ns) {
             return;
         }
@@ -98,7 +100,7 @@ impl Cubic {
         window.additive_increase(u32::try_from(self.cnt).unwrap_or(u32::MAX), acked);
     }
 
-    /// Handles a start of sending after a pause since `last_sent`: a stage does not age during a pause.
+    /// Called when sending resumes after a pause since `last_sent`: the epoch does not age during the pause.
     pub(super) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
         let now = self.ticks(now);
         let pause = now.saturating_sub(self.ticks(last_sent));
@@ -108,7 +110,7 @@ impl Cubic {
     pub(super) fn threshold(&mut self, window: &Window) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch_start = None;
-        // Fast convergence: a flow that lost below its last maximum makes room for others.
+        // Fast convergence: a loss below the last maximum means that another flow needs room.
         self.last_max_cwnd =
             if cwnd < self.last_max_cwnd { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
         u32::try_from(cwnd * BETA / BETA_SCALE).unwrap_or(u32::MAX).max(2)
@@ -172,9 +174,10 @@ impl Cubic {
         time
     }
 
-    /// Grows at least as fast as Reno would (`tcp_friendliness`).
+    /// Makes the window grow at least as fast as Reno's (`tcp_friendliness`).
     fn be_friendly(&mut self, cwnd: u64) {
-        // Keep the remainder in the count: the kernel requires more, not as many.
+        // Keep the remainder in the count. Subtracting 1 first is the kernel's rule: more than `per_segment` must be
+        // acknowledged.
         let per_segment = ((cwnd * RENO_SCALE) >> 3).max(1);
         let segments = self.ack_cnt.saturating_sub(1) / per_segment;
         self.ack_cnt -= segments * per_segment;
@@ -191,7 +194,7 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(1);
 
-    /// Simulates one acknowledgement per two segments, `rtt_ms` per window.
+    /// Simulates one acknowledgement per two segments, with an RTT of `rtt_ms`. Returns the time at the end, ms.
     fn run(cubic: &mut Cubic, window: &mut Window, from_ms: u64, rounds: u64, rtt_ms: u64) -> u64 {
         let mut now_ms = from_ms;
         for _ in 0..rounds {
@@ -207,21 +210,21 @@ mod tests {
 
     #[test]
     fn returns_to_the_old_window_after_k() {
-        // W_max = 1000, 700 after the loss: K = cbrt(300 / 0.4) = 9.08 s.
+        // W_max = 1000, window 700 after the loss: K = cbrt(300 / 0.4) = 9.08 s.
         let mut cubic = Cubic::new(false, TICK);
         let mut window = Window::new(1000, Some(1), u32::MAX);
         window.ssthresh = cubic.threshold(&window);
         assert_eq!(window.ssthresh, 700);
         window.cwnd = 700;
         let now = run(&mut cubic, &mut window, 0, 45, 100);
-        // Half of K: 1000 - 0.4 · 4.58³ = 961.
+        // After half of K: 1000 - 0.4 · 4.58³ = 961.
         assert!((955..=966).contains(&window.cwnd), "{}", window.cwnd);
         let now = run(&mut cubic, &mut window, now, 46, 100);
         assert!((995..=1001).contains(&window.cwnd), "{}", window.cwnd);
         run(&mut cubic, &mut window, now, 45, 100);
-        // 4.5 s beyond: 1000 + 0.4 · 4.5³ = 1036.
+        // 4.5 s after K: 1000 + 0.4 · 4.5³ = 1036.
         assert!((1030..=1042).contains(&window.cwnd), "{}", window.cwnd);
-        // Fast convergence: a loss below the plateau moves it to 0.85 of the window.
+        // Fast convergence: after a loss below the last maximum, the new maximum is 0.85 of the window.
         cubic.threshold(&window);
         window.cwnd = 900;
         cubic.threshold(&window);
@@ -230,7 +233,8 @@ mod tests {
 
     #[test]
     fn is_as_fast_as_its_estimate_of_reno_where_that_is_faster() {
-        // W = 20, RTT 10 ms: the cubic function is flat for long; Reno's estimate grows by one for 15/8 windows.
+        // W = 20, RTT 10 ms: the cubic function is flat for long, while Reno's estimate grows by one segment per 15/8
+        // windows.
         let mut cubic = Cubic::new(false, TICK);
         let mut window = Window::new(20, Some(1), u32::MAX);
         window.ssthresh = cubic.threshold(&window);

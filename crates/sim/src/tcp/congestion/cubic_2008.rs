@@ -1,8 +1,9 @@
-//! CUBIC 2.2 of Linux 2.6.26 (`net/ipv4/tcp_cubic.c`), in its integers and 250 Hz ticks.
+//! CUBIC 2.2 of Linux 2.6.26 (`net/ipv4/tcp_cubic.c`), with the kernel's integer arithmetic and 250 Hz ticks.
 //!
-//! Differences from RFC 9438: the window falls to 717/1024 (819 in 2.6.24; the documents' figures about small buffers, queues and random loss
-//! all fit 717); acknowledgements are counted, corrected by an estimate of the segments that each covers; before the first loss the window
-//! grows by one segment per 50 acknowledged; the only upper limit is one segment per acknowledgement.
+//! It differs from RFC 9438 as follows. A loss reduces the window to 717/1024; it was 819/1024 in 2.6.24, but the
+//! documents' figures about small buffers, queues and random loss all fit 717. Acknowledgements are counted, corrected
+//! by an estimate of the segments that each of them covers. Before the first loss, the window grows by one segment per
+//! 50 acknowledged segments. Growth is limited only to one segment per acknowledgement.
 
 use dfcp_time::Time;
 
@@ -12,31 +13,31 @@ use super::hystart::HyStart;
 
 const BETA_SCALE: u64 = 1024;
 const BETA: u64 = 717;
-/// C of the cubic function, 410/1024.
+/// Parameter C of the cubic function: 410/1024 segments per second cubed.
 const CUBE_RTT_SCALE: u64 = 410;
-/// 2^40 / [`CUBE_RTT_SCALE`]: turns segments into the cube of 1/1024 s.
+/// 2^40 / [`CUBE_RTT_SCALE`], which converts segments into the cube of a time in 1/1024 s.
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
-/// Acknowledgements for a segment of Reno's growth, times 8, per segment of the window.
+/// Acknowledgements for one segment of Reno's growth, per segment of the window, times 8.
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// Clock ticks per second (`CONFIG_HZ` of Debian's kernel).
 const HZ: u64 = 250;
 const TICK_NS: u64 = 1_000_000_000 / HZ;
-/// Shift of the fixed-point ratio of segments per acknowledgement.
+/// Fixed-point shift of the ratio of segments per acknowledgement.
 const ACK_RATIO_SHIFT: u32 = 4;
 
-/// State of CUBIC. Windows in segments, times in clock ticks unless stated otherwise.
+/// State of CUBIC. Windows are in segments, and times in clock ticks unless stated otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic2008 {
     hystart: Option<HyStart>,
     min_rtt_ns: u64,
-    /// Acknowledgements per segment of growth.
+    /// Number of acknowledgements per segment of growth.
     cnt: u64,
     last_max_cwnd: u64,
     loss_cwnd: u64,
     last_cwnd: u64,
     last_time: u64,
     origin: u64,
-    /// Time to the origin of the cubic curve, 1/1024 s.
+    /// Time from the start of the epoch to the inflection point of the cubic curve, 1/1024 s.
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
@@ -145,7 +146,7 @@ impl Cubic2008 {
         time
     }
 
-    /// Grows at least as fast as Reno would.
+    /// Makes the window grow at least as fast as Reno's.
     fn be_friendly(&mut self, cwnd: u64) {
         let every = (cwnd * RENO_SCALE) >> 3;
         if every > 0 && self.ack_cnt > every {
@@ -159,7 +160,7 @@ impl Cubic2008 {
     }
 }
 
-/// Integer cube root, rounded down.
+/// Returns the integer cube root, rounded down.
 pub(super) fn cube_root(x: u64) -> u64 {
     let mut root = 0u64;
     for bit in (0..22).rev() {
@@ -188,7 +189,7 @@ mod tests {
         let window = Window::new(1000, None, u32::MAX);
         assert_eq!(cubic.threshold(&window), 700);
         assert_eq!(cubic.last_max_cwnd, 1000);
-        // Loss below the last maximum: 900 · 1741 / 2048 = 765.
+        // A loss below the last maximum gives the new maximum 900 · 1741 / 2048 = 765.
         assert_eq!(cubic.threshold(&Window::new(900, None, u32::MAX)), 630);
         assert_eq!(cubic.last_max_cwnd, 765);
         cubic.on_timeout();
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_window_returns_after_k() {
-        // W_max = 1000, cwnd = 800: K = cbrt(200 / 0.4) = 7.94 s, that is 8127 of 1/1024 s.
+        // W_max = 1000, cwnd = 800: K = cbrt(200 / 0.4) = 7.94 s, which is 8127 in units of 1/1024 s.
         let mut cubic = Cubic2008::new(false);
         let mut window = Window::new(1000, None, u32::MAX);
         window.ssthresh = cubic.threshold(&window);

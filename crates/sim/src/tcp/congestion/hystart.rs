@@ -1,19 +1,20 @@
-//! HyStart: ends slow start before the queue overflows (Ha and Rhee, "Taming the elephants", 2011), with Linux's constants.
+//! HyStart, which ends slow start before the queue overflows (Ha and Rhee, "Taming the elephants", 2011), with Linux's
+//! constants.
 
 use dfcp_time::Time;
 
 use super::Ack;
 
-/// Window below which HyStart is inactive.
+/// Congestion window from which HyStart is active, segments.
 const LOW_WINDOW_SEGMENTS: u32 = 16;
-/// RTT samples per round.
+/// RTT samples per round, from which the round's smallest RTT is taken.
 const SAMPLES: u32 = 8;
-/// Maximum gap between acknowledgements of one train.
+/// Maximum gap between two acknowledgements of the same train, ns.
 const TRAIN_GAP_NS: u64 = 2_000_000;
 const DELAY_INCREASE_MIN_NS: u64 = 4_000_000;
 const DELAY_INCREASE_MAX_NS: u64 = 16_000_000;
 
-/// State of the current round.
+/// State of HyStart in the current round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
     found: bool,
@@ -37,7 +38,7 @@ impl HyStart {
         }
     }
 
-    /// Returns true if slow start should end now. `min_rtt_ns` is the smallest RTT so far.
+    /// Returns true if slow start should end now. `min_rtt_ns` is the smallest RTT measured so far.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: u32, rtt_ns: u64, min_rtt_ns: u64) -> bool {
         let now = ack.now;
         if ack.una > self.round_end {

@@ -1,4 +1,4 @@
-//! Congestion control algorithms.
+//! Congestion-control algorithms.
 
 mod bbr;
 mod cubic;
@@ -15,35 +15,35 @@ use self::dctcp::Dctcp;
 use super::config::{Config, Congestion, Reduction};
 use super::window::Window;
 
-/// Input of an algorithm from one acknowledgement.
+/// Input of a congestion-control algorithm at one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) now: Time,
-    /// Segments acknowledged; 1 where acknowledgements are counted.
+    /// Acknowledged segments; 1 if the algorithm is configured to count acknowledgements instead.
     pub(crate) acked: u32,
-    /// Segments acknowledged in any case.
+    /// Acknowledged segments, even if acknowledgements are counted.
     pub(crate) segments: u32,
     pub(crate) rtt_ns: Option<u64>,
-    /// Time that bursts may add to an ACK train (`hystart_ack_delay` of Linux).
+    /// Time by which bursts may lengthen a train of acknowledgements, ns (`hystart_ack_delay` of Linux).
     pub(crate) burst_ns: u64,
-    /// First segment not acknowledged.
+    /// First segment that is not acknowledged.
     pub(crate) una: u64,
-    /// Next segment to be sent.
+    /// Next segment to be sent for the first time.
     pub(crate) end: u64,
 }
 
 #[cfg(test)]
 impl Ack {
-    /// Acknowledgement of `acked` segments in order.
+    /// Returns an acknowledgement of `acked` segments.
     pub(crate) fn plain(now: Time, acked: u32) -> Self {
         Self { now, acked, segments: acked, rtt_ns: None, burst_ns: 0, una: 0, end: 0 }
     }
 }
 
-/// Algorithm with its state.
+/// Congestion-control algorithm with its state.
 #[derive(Clone, Debug)]
 pub(crate) enum Controller {
-    /// NewReno, Reno and Tahoe, which differ in their recovery.
+    /// NewReno, Reno and Tahoe, which differ only in their recovery.
     Reno,
     Cubic(Cubic),
     Cubic2008(Cubic2008),
@@ -62,7 +62,7 @@ impl Controller {
         }
     }
 
-    /// Processes every acknowledgement of new data, in any phase.
+    /// Processes an acknowledgement of new data. Called in every phase, including recovery.
     pub(crate) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}
@@ -71,7 +71,7 @@ impl Controller {
         }
     }
 
-    /// Grows the window.
+    /// Grows the window for newly acknowledged segments.
     pub(crate) fn grow(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Self::Reno | Self::Dctcp(_) => {
@@ -89,20 +89,20 @@ impl Controller {
         }
     }
 
-    /// Handles a transmission with nothing in flight; the last one was at `last_sent`.
+    /// Called when sending starts with nothing in flight. The previous segment was sent at `last_sent`.
     pub(crate) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
         if let Self::Cubic(cubic) = self {
             cubic.on_transmit_start(now, last_sent);
         }
     }
 
-    /// Slow-start threshold after a loss, in segments.
+    /// Returns the slow-start threshold after a loss, in segments.
     pub(crate) fn threshold(&mut self, window: &Window) -> u32 {
         match self {
             Self::Reno | Self::Dctcp(_) => (window.cwnd / 2).max(2),
             Self::Cubic(cubic) => cubic.threshold(window),
             Self::Cubic2008(cubic) => cubic.threshold(window),
-            // Only the window is saved; the threshold stays.
+            // BBR saves only the window; the threshold does not change.
             Self::Bbr(bbr) => {
                 bbr.save_cwnd(window);
                 window.ssthresh
@@ -110,8 +110,8 @@ impl Controller {
         }
     }
 
-    /// Slow-start threshold without a repair: after a mark, or a loss that a probe has repaired. Only DCTCP distinguishes marks from
-    /// losses.
+    /// Returns the slow-start threshold, in segments, after an ECN mark or after a loss that a probe has already
+    /// repaired. Only DCTCP distinguishes this from a loss.
     pub(crate) fn cwr_threshold(&mut self, window: &Window) -> u32 {
         match self {
             Self::Dctcp(dctcp) => dctcp.threshold_after_mark(window),
@@ -119,7 +119,8 @@ impl Controller {
         }
     }
 
-    /// Floor of rate halving: Linux 2.6.26 permits only Reno half the threshold.
+    /// Returns the minimum window for rate halving, segments. In Linux 2.6.26, only Reno may fall to half the
+    /// threshold.
     pub(crate) fn halving_floor(&self, window: &Window, method: Reduction) -> u32 {
         match self {
             Self::Reno if method == Reduction::RateHalving => (window.ssthresh / 2).max(1),
@@ -127,7 +128,7 @@ impl Controller {
         }
     }
 
-    /// Handles a timeout, after [`threshold`](Self::threshold).
+    /// Handles a timeout. Called after [`threshold`](Self::threshold).
     pub(crate) fn on_timeout(&mut self) {
         match self {
             Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}

@@ -1,43 +1,46 @@
-//! Receive window of Linux 6.12, for an application that reads at once: it grows with the bytes read in the last RTT ("dynamic
-//! right-sizing", `tcp_rcv_space_adjust`) and by two segments per received one (`tcp_grow_window`); data above a gap reduces it
-//! (`__tcp_select_window`). On a long, lossy path this window, not the congestion window, limits a flow's first RTTs.
+//! Receive window of Linux 6.12 for an application that reads immediately. The window grows with the bytes read in the
+//! last RTT ("dynamic right-sizing", `tcp_rcv_space_adjust`) and by two segments per segment received
+//! (`tcp_grow_window`). Data above a gap reduces it (`__tcp_select_window`). On a long, lossy path, this window limits
+//! a flow in its first RTTs, rather than the congestion window.
 
 use dfcp_time::Time;
 
 use super::super::config::Config;
 
-/// Initial buffer size (`tcp_rmem`).
+/// Initial size of the buffer, bytes (`tcp_rmem`).
 const FIRST_BYTES: u64 = 131_072;
-/// Maximum buffer size of a Linux receiver, bytes: beyond the need of 200 Mbit/s over a second.
+/// Maximum size of a Linux receiver's buffer, bytes. It suffices for 200 Mbit/s with an RTT of one second.
 pub const RECEIVE_BUFFER_BYTES_MAX: u64 = 64 << 20;
-/// Memory overhead of a segment (`truesize`, as produced by Linux's own sender) on arrival; the next constant is that while it waits merged
-/// with others.
+/// Memory overhead of a segment on arrival, bytes (`truesize`, as produced by Linux's own sender).
+/// [`WAITING_OVERHEAD_BYTES`] is the overhead while the segment waits above a gap, merged with others.
 const ARRIVING_OVERHEAD_BYTES: u64 = 832;
 const WAITING_OVERHEAD_BYTES: u64 = 728;
-/// Fixed-point unit of the share of data in a buffer, set by the first segment.
+/// Fixed-point unit for the share of the buffer that can hold data. The first segment determines that share.
 const SHARE_UNIT: u64 = 256;
-/// Granularity of the advertised window (RFC 7323, section 2; the scale follows from [`RECEIVE_BUFFER_BYTES_MAX`]).
+/// Granularity of the advertised window, bytes (RFC 7323, section 2). The window scale follows from
+/// [`RECEIVE_BUFFER_BYTES_MAX`].
 const STEP_BYTES: u64 = 1 << 11;
-/// Segments added to twice the bytes read.
+/// Segments added to twice the bytes read in an RTT.
 const CUSHION_SEGMENTS: u64 = 16;
 const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
-/// Buffer of a receiver, with the advertised window.
+/// Receive buffer with the advertised window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveBuffer {
     mss: u64,
     bytes: u64,
-    /// Upper limit of the window.
+    /// Maximum of the window, bytes.
     clamp: u64,
-    /// Current limit of the window (`rcv_ssthresh`).
+    /// Current limit of the window, bytes (`rcv_ssthresh`).
     threshold: u64,
-    /// First number beyond the advertised window; never decreases.
+    /// First sequence number beyond the advertised window. Never decreases.
     edge: u64,
-    /// Most bytes read in an RTT; the fields below belong to the measurement in progress.
+    /// Largest number of bytes read in an RTT. The fields `round_began_at` and `round_began` belong to the measurement
+    /// in progress.
     read_in_round: u64,
     round_began_at: u64,
     round_began: Time,
-    /// Eight times the smoothed RTT, by timestamps; the next field is the last echoed one.
+    /// Eight times the smoothed RTT from timestamps, ns; `last_echoed` is the echoed timestamp of the last sample.
     rtt_8_ns: u64,
     last_echoed: Time,
 }
@@ -60,12 +63,13 @@ impl ReceiveBuffer {
         }
     }
 
-    /// First number that was never advertised.
+    /// Returns the first sequence number that was never within an advertised window.
     pub(super) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Processes an arrival; `waiting_bytes` are in the buffer with it. Returns true if the window may grow.
+    /// Processes a data segment. `waiting_bytes` are in the buffer, including this segment. Returns true if the window
+    /// may grow.
     pub(super) fn on_segment(&mut self, now: Time, echoed: Time, waiting_bytes: u64) -> bool {
         if echoed != self.last_echoed {
             self.last_echoed = echoed;
@@ -84,7 +88,7 @@ impl ReceiveBuffer {
         room > 0
     }
 
-    /// Records that the application has read everything below `read`.
+    /// Records that the application has read everything below the sequence number `read`.
     pub(super) fn on_read(&mut self, now: Time, read: u64) {
         if self.rtt_8_ns == 0 || (now.since(self.round_began).as_nanos() as u64) < self.rtt_8_ns / 8 {
             return;
@@ -103,7 +107,8 @@ impl ReceiveBuffer {
         self.round_began = now;
     }
 
-    /// Window in an acknowledgement of everything below `next`, while `waiting_bytes` lie above a gap.
+    /// Returns the window to advertise in an acknowledgement of everything below `next`, while `waiting_bytes` are
+    /// above a gap.
     pub(super) fn offer(&mut self, next: u64, waiting_bytes: u64) -> u32 {
         let window = self.threshold.min(self.free(waiting_bytes, 0)).next_multiple_of(STEP_BYTES);
         let before = self.edge.saturating_sub(next).next_multiple_of(STEP_BYTES);
@@ -111,7 +116,7 @@ impl ReceiveBuffer {
         u32::try_from(self.edge - next).unwrap_or(u32::MAX)
     }
 
-    /// Share of data in the buffer, in units of 1/[`SHARE_UNIT`].
+    /// Returns the share of the buffer that can hold data, in units of 1/[`SHARE_UNIT`].
     fn share(&self) -> u64 {
         (self.mss * SHARE_UNIT / (self.mss + ARRIVING_OVERHEAD_BYTES)).max(1)
     }
@@ -137,7 +142,7 @@ mod tests {
         ReceiveBuffer::new(&Config::modern(Congestion::Bbr1))
     }
 
-    /// Receives and reads segment `number`, from 1, in order, 200 ms after the timestamp it echoes.
+    /// Receives and reads the in-order segment `number`, counted from 1, 200 ms after the timestamp that it echoes.
     fn receive(buffer: &mut ReceiveBuffer, at_ms: u64, number: u64) -> bool {
         let now = Time::from_ms(1_000 + at_ms);
         let grew = buffer.on_segment(now, Time::from_ms(800 + at_ms), MSS);
@@ -145,7 +150,8 @@ mod tests {
         grew
     }
 
-    /// Values of a real kernel (`TCP_INFO`, `SO_MEMINFO`) for a lossless BBR flow over 200 ms.
+    /// The expected values come from a real kernel (`TCP_INFO`, `SO_MEMINFO`), with a lossless BBR flow and an RTT of
+    /// 200 ms.
     #[test]
     fn the_window_grows_as_the_kernels() {
         let mut buffer = buffer();
@@ -172,9 +178,9 @@ mod tests {
         let next = 1 + 20 * MSS;
         let offered = buffer.offer(next, 0);
         assert_eq!(offered, 81_920);
-        // Forty segments above a gap.
+        // Forty segments wait above a gap.
         assert_eq!(buffer.offer(next, 40 * MSS), offered);
-        // As the stream advances slightly, the window shrinks, but its edge does not move back.
+        // The stream advances by ten segments. The window shrinks, but its edge does not move back.
         let edge = buffer.edge();
         assert_eq!(buffer.offer(next + 10 * MSS, 30 * MSS), 67_584);
         assert!(buffer.edge() >= edge);

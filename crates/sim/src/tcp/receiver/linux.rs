@@ -1,5 +1,5 @@
-//! Acknowledgement timing of Linux 6.12 (`__tcp_ack_snd_check`, `tcp_event_data_recv` and `tcp_send_delayed_ack`), for an application that
-//! reads at once.
+//! Timing of acknowledgements in Linux 6.12 (`__tcp_ack_snd_check`, `tcp_event_data_recv` and `tcp_send_delayed_ack`),
+//! for an application that reads immediately.
 
 use std::time::Duration;
 
@@ -9,43 +9,46 @@ use super::super::config::Config;
 use super::super::segment::Segment;
 use super::Receiver;
 
-/// Quick acknowledgements after a spurious retransmission (`TCP_MAX_QUICKACKS`).
+/// Number of undelayed acknowledgements after a needless retransmission (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// Minimum delay of an acknowledgement (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
+/// Minimum delay of a delayed acknowledgement, ns (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
 const DELAY_MIN_NS: u64 = 40_000_000;
-/// Maximum delay of an acknowledgement (`TCP_DELACK_MAX`).
+/// Maximum delay of a delayed acknowledgement, ns (`TCP_DELACK_MAX`).
 const DELAY_MAX_NS: u64 = 200_000_000;
-/// Duplicate acknowledgements that are never compressed (`TCP_FASTRETRANS_THRESH`).
+/// Number of duplicate acknowledgements that are sent without compression (`TCP_FASTRETRANS_THRESH`).
 const PROMPT_DUPLICATES: u32 = 3;
-/// Maximum number of compressed acknowledgements (`tcp_comp_sack_nr`).
+/// Maximum number of acknowledgements compressed into one (`tcp_comp_sack_nr`).
 const COMPRESSED_MAX: u32 = 44;
-/// Maximum time of compression (`tcp_comp_sack_delay_ns`), unless `COMPRESSION_RTT_PART` gives less.
+/// Maximum delay by compression (`tcp_comp_sack_delay_ns`). With a short RTT, `COMPRESSION_RTT_PART` gives a smaller
+/// one.
 const COMPRESSION_MAX: Duration = Duration::from_millis(1);
-/// Divisor of the RTT that limits the time of compression.
+/// Divisor of the RTT that gives the maximum delay by compression.
 const COMPRESSION_RTT_PART: u32 = 20;
-/// Slack of the compression timer (`tcp_comp_sack_slack_ns`), which may coalesce with others; without others it always expires this late.
+/// Slack of the compression timer (`tcp_comp_sack_slack_ns`), which lets the kernel coalesce timers. Without other
+/// timers, it always expires late by the slack.
 const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 
-/// Data segment, with its effect.
+/// Arrival of a data segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) segment: &'a Segment,
     pub(super) in_order: bool,
-    /// The segment was already acknowledged completely.
+    /// True if all data of the segment had already been acknowledged.
     pub(super) is_old: bool,
-    /// There was a gap when the segment arrived.
+    /// True if there was a gap when the segment arrived.
     pub(super) filled: bool,
 }
 
-/// Acknowledgement state of Linux.
+/// State for the timing of acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinuxAcks {
-    /// Delay of the next acknowledgement; 0 before the first segment.
+    /// Delay of the next delayed acknowledgement, ns; 0 before the first segment.
     delay_ns: u64,
     last_arrival: Time,
-    /// The end of a burst has arrived since the last acknowledgement.
+    /// True if the end of a burst has arrived since the last acknowledgement.
     pushed: bool,
-    /// Duplicate acknowledgements sent at once since the stream advanced; the next field is its position then.
+    /// Number of duplicate acknowledgements sent without compression since the stream last advanced, to the position
+    /// `duplicates_of`.
     prompt_duplicates: u32,
     duplicates_of: u64,
     compressed: u32,
@@ -59,7 +62,7 @@ impl LinuxAcks {
         self.compressed_until = None;
     }
 
-    /// Time at which the compressed acknowledgement is sent.
+    /// Returns the time at which the compressed acknowledgement is due.
     pub(super) fn compressed_until(&self) -> Option<Time> {
         self.compressed_until
     }
@@ -68,7 +71,7 @@ impl LinuxAcks {
         self.delay_ns = DELAY_MIN_NS;
     }
 
-    /// Port of `tcp_delack_timer_handler`: the second segment takes longer than expected.
+    /// Port of `tcp_delack_timer_handler`: the second segment did not arrive within the expected time.
     pub(super) fn on_delayed_ack_missed(&mut self, config: &Config) {
         self.delay_ns = (2 * self.delay_ns).min(DELAY_MAX_NS).min(duration_ns(config.max_rto));
     }
@@ -89,7 +92,8 @@ impl Receiver {
             || self.quick_acks > 0
             || self.fin_received
             || arrival.filled && !has_gap
-            // The application reads the end of a burst, which sends the acknowledgement (`__tcp_cleanup_rbuf`).
+            // The application reads when the end of a burst arrives, and reading sends the acknowledgement
+            // (`__tcp_cleanup_rbuf`).
             || self.linux.pushed && arrival.in_order && !has_gap;
         if is_due {
             self.quick_acks = self.quick_acks.saturating_sub(1);

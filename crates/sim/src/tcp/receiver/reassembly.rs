@@ -1,18 +1,18 @@
-//! Received byte ranges.
+//! Reassembly of the received byte ranges.
 
 use std::collections::VecDeque;
 
 use super::super::segment::SACK_BLOCKS_MAX;
 
-/// Received bytes: all below `next`, and ranges above it.
+/// Received bytes: everything below `next`, and ranges above it.
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly {
     next: u64,
-    /// Disjoint, non-adjacent, ascending ranges above `next`.
+    /// Ranges above `next`: ascending, disjoint, and not adjacent.
     ranges: VecDeque<(u64, u64)>,
-    /// Total bytes of the ranges.
+    /// Total length of the ranges, bytes.
     waiting_bytes: u64,
-    /// Most recently changed ranges, latest first (RFC 2018, section 4).
+    /// Ranges that changed most recently, latest first (RFC 2018, section 4).
     recent: [(u64, u64); SACK_BLOCKS_MAX],
     recent_count: usize,
 }
@@ -22,27 +22,27 @@ impl Reassembly {
         Self { next, ranges: VecDeque::new(), waiting_bytes: 0, recent: [(0, 0); SACK_BLOCKS_MAX], recent_count: 0 }
     }
 
-    /// First missing byte.
+    /// Returns the first missing byte.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// True if data waits above a gap.
+    /// Returns true if data waits above a gap.
     pub(super) fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// Bytes above a gap.
+    /// Returns the number of bytes above a gap.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 
-    /// Ranges to report, most recent first.
+    /// Returns the ranges to report as SACK blocks, most recent first.
     pub(super) fn recent_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.recent[..self.recent_count].iter().copied()
     }
 
-    /// Adds the bytes `start..end`; returns true if any is new.
+    /// Adds the bytes `start..end`. Returns true if any of them is new.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         if end <= self.next {
             return false;
@@ -65,7 +65,7 @@ impl Reassembly {
     }
 
     fn insert_above(&mut self, start: u64, end: u64) -> bool {
-        // Most segments extend the last range or follow it.
+        // Most segments extend the last range or lie above it.
         let from = match self.ranges.back() {
             None => 0,
             Some(&(_, last)) if start > last => self.ranges.len(),
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_block_comes_first() {
-        // Example of RFC 2018, section 4: every other segment of 500 bytes lost from 5000 on.
+        // Example of RFC 2018, section 4: from 5000 on, every other segment of 500 bytes is lost.
         let mut data = Reassembly::new(5000);
         assert!(data.insert(5500, 6000));
         assert!(data.insert(6500, 7000));

@@ -1,5 +1,5 @@
-//! Time-based loss detection: RACK (RFC 8985) of Linux 6.12 (`net/ipv4/tcp_recovery.c`), and other facts that the kernel derives from the
-//! segments of an acknowledgement.
+//! Time-based loss detection: RACK (RFC 8985) as in Linux 6.12 (`net/ipv4/tcp_recovery.c`), and other facts that the
+//! kernel derives from the segments of an acknowledgement.
 
 use std::collections::VecDeque;
 
@@ -7,33 +7,34 @@ use dfcp_time::Time;
 
 use super::{DUP_THRESH, Scoreboard};
 
-/// Recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
+/// Number of recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const PERSIST_RECOVERIES: u32 = 16;
-/// Resolution of timestamps on the wire: milliseconds.
+/// Resolution of timestamps on the wire, ns.
 const TIMESTAMP_NS: u64 = 1_000_000;
-/// Maximum reordering, segments (`tcp_max_reordering`).
+/// Maximum degree of reordering, segments (`tcp_max_reordering`).
 const REORDERING_MAX: u64 = 300;
 const STEPS_MAX: u64 = 255;
 
-/// Summary of the segments reported by one acknowledgement.
+/// Summary of the segments that one acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     now: Time,
-    /// Echoed timestamp; `None` without timestamps.
+    /// Echoed timestamp; `None` if timestamps are off.
     echoed: Option<Time>,
     min_rtt_ns: u64,
-    /// Segments below were sent before the last change of the recovery state.
+    /// Segments below this one were sent before the last change of the recovery state.
     high: u64,
     prior_highest: u64,
-    /// Departures of the first and last cumulatively acknowledged segments that were neither retransmitted nor selectively acknowledged.
+    /// Times at which the first and the last of these segments were sent: segments acknowledged cumulatively that were
+    /// neither retransmitted nor selectively acknowledged before.
     pub(crate) acked: Option<(Time, Time)>,
-    /// Departures of selectively acknowledged segments.
+    /// Times at which the first and the last newly selectively acknowledged segments were sent.
     pub(crate) sacked: Option<(Time, Time)>,
-    /// A retransmitted segment was cumulatively acknowledged.
+    /// True if a retransmitted segment was acknowledged cumulatively.
     pub(crate) retransmitted_acked: bool,
-    /// A segment below `high` that was sent once has arrived.
+    /// True if a segment below `high` that was sent only once has arrived.
     pub(crate) original_arrived: bool,
-    /// Lowest segment that arrived late and was sent only once.
+    /// Lowest segment that was sent only once and arrived after a higher one.
     reordered: Option<u64>,
     newest_sent: Time,
 }
@@ -41,20 +42,20 @@ pub(crate) struct Report {
 /// State of RACK.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// All transmissions in order: segment and time. Outdated entries are dropped at the front.
+    /// All transmissions in order of time: segment number and time. Outdated entries are dropped at the front.
     order: VecDeque<(u64, Time)>,
-    /// Latest departure among all arrived segments, with its number.
+    /// Latest time of sending among all segments that have arrived, and the segment's number.
     newest: (Time, u64),
-    /// RTT of the last arrival.
+    /// RTT of the segment that arrived last, ns.
     rtt_ns: u64,
     advanced: bool,
-    /// Width of the reordering window in quarters of the smallest RTT.
+    /// Width of the reordering window, in quarters of the smallest RTT.
     steps: u64,
-    /// Recoveries until it shrinks again.
+    /// Number of recoveries after which the reordering window shrinks again.
     persist: u32,
     duplicate_seen: bool,
     widened: Time,
-    /// Maximum reordering in segments; the next field is true once any was seen.
+    /// Largest degree of reordering seen, segments; `reordering_seen` is true once there was any.
     reordering: u64,
     reordering_seen: bool,
     report: Report,
@@ -83,7 +84,7 @@ impl Rack {
         self.order.push_back((segment, now));
     }
 
-    /// Processes a cumulatively acknowledged `segment` (`tcp_clean_rtx_queue`).
+    /// Processes a segment that was acknowledged cumulatively (`tcp_clean_rtx_queue`).
     pub(super) fn on_acked(&mut self, segment: u64, sent: Time, repeated: bool, was_sacked: bool) {
         self.report.retransmitted_acked |= repeated;
         if was_sacked {
@@ -97,14 +98,16 @@ impl Rack {
             }
             self.report.original_arrived |= segment < self.report.high;
         }
-        // The echoed timestamp precedes the retransmission: the original arrived, which says nothing about later transmissions.
+        // If the echoed timestamp precedes the retransmission, the original has arrived. It does not show which later
+        // segments should have arrived.
         let echo_is_older = |echoed: Time| echoed.as_ns() / TIMESTAMP_NS < sent.as_ns() / TIMESTAMP_NS;
         if !(repeated && self.report.echoed.is_some_and(echo_is_older)) {
             self.advance(segment, sent, repeated);
         }
     }
 
-    /// Processes a selectively acknowledged `segment`; `highest` is one past the highest before (`tcp_sacktag_one`).
+    /// Processes a segment that was selectively acknowledged (`tcp_sacktag_one`). `highest` is one past the segment
+    /// that was highest before.
     pub(super) fn on_sacked(&mut self, segment: u64, sent: Time, repeated: bool, highest: u64) {
         self.advance(segment, sent, repeated);
         if repeated {
@@ -126,7 +129,7 @@ impl Rack {
     fn advance(&mut self, segment: u64, sent: Time, repeated: bool) {
         self.report.newest_sent = self.report.newest_sent.max(sent);
         let rtt_ns = self.report.now.as_ns().saturating_sub(sent.as_ns());
-        // Below the smallest RTT: the original arrived, not the retransmission.
+        // Within less than the smallest RTT, only the original can have been acknowledged, not the retransmission.
         if repeated && rtt_ns < self.report.min_rtt_ns {
             return;
         }
@@ -140,9 +143,10 @@ impl Rack {
     }
 }
 
-/// Loss detection of Linux; inactive without [`LossDetection::Rack`](super::LossDetection::Rack).
+/// Loss detection of Linux. Inactive unless [`LossDetection::Rack`](super::LossDetection::Rack) is configured.
 impl Scoreboard {
-    /// Starts processing an acknowledgement. Segments below `high` were sent before the last change of the recovery state.
+    /// Starts the processing of an acknowledgement. Segments below `high` were sent before the last change of the
+    /// recovery state.
     pub(crate) fn begin_report(&mut self, now: Time, echoed: Option<Time>, min_rtt_ns: u64, high: u64) {
         let prior_highest = self.highest[0];
         if let Some(rack) = &mut self.rack {
@@ -150,7 +154,7 @@ impl Scoreboard {
         }
     }
 
-    /// Ends processing an acknowledgement; `duplicate` if it reported a spurious retransmission.
+    /// Ends the processing of an acknowledgement. `duplicate` states whether it reported a needless retransmission.
     pub(crate) fn end_report(&mut self, duplicate: bool) -> Report {
         let highest = self.highest[0];
         let Some(rack) = &mut self.rack else { return Report::default() };
@@ -160,7 +164,7 @@ impl Scoreboard {
             rack.reordering = rack.reordering.max((highest - lowest).min(REORDERING_MAX));
             rack.reordering_seen = true;
         }
-        // Port of `tcp_rack_update_reo_wnd`: wider by at most a step per RTT.
+        // Port of `tcp_rack_update_reo_wnd`: the window becomes wider by at most one step per RTT.
         rack.duplicate_seen |= duplicate && rack.reordering_seen;
         rack.duplicate_seen &= report.newest_sent >= rack.widened;
         if rack.duplicate_seen {
@@ -174,12 +178,12 @@ impl Scoreboard {
         report
     }
 
-    /// True if reordering exceeds the usual threshold.
+    /// Returns true if reordering exceeds the usual threshold.
     pub(crate) fn is_reordering_high(&self) -> bool {
         self.rack.as_ref().is_some_and(|rack| rack.reordering > DUP_THRESH)
     }
 
-    /// Records the end of a recovery, spurious or not.
+    /// Records the end of a recovery. `was_needless` states whether there had been no loss.
     pub(crate) fn note_recovery_end(&mut self, was_needless: bool) {
         if let Some(rack) = &mut self.rack {
             rack.persist =
@@ -187,7 +191,7 @@ impl Scoreboard {
         }
     }
 
-    /// Reordering window (`tcp_rack_reo_wnd`).
+    /// Returns the width of the reordering window, ns (`tcp_rack_reo_wnd`).
     fn reordering_window_ns(&self, in_recovery: bool, min_rtt_ns: u64, srtt_ns: u64) -> u64 {
         let Some(rack) = &self.rack else { return 0 };
         if !rack.reordering_seen && (in_recovery || self.sacked >= rack.reordering) {
@@ -196,8 +200,8 @@ impl Scoreboard {
         (min_rtt_ns / 4).saturating_mul(rack.steps).min(srtt_ns)
     }
 
-    /// Port of `tcp_rack_mark_lost`, after new arrivals, or in any case with `again`. Returns the number of segments marked lost, and the
-    /// wait for possibly reordered ones.
+    /// Port of `tcp_rack_mark_lost`. Detects losses only after new arrivals, unless `again` is set. Returns the number
+    /// of segments marked as lost, and the time to wait for segments that may be reordered, ns.
     pub(crate) fn detect_by_time(
         &mut self,
         now: Time,
@@ -241,8 +245,8 @@ impl Scoreboard {
         (lost, wait_ns)
     }
 
-    /// Marks losses after a timeout (`tcp_timeout_mark_lost`): segments sent at least an RTT ago, and the first one in any case. Returns
-    /// their number.
+    /// Called after a timeout (`tcp_timeout_mark_lost`): marks the first segment as lost, and all segments that were
+    /// sent at least an RTT ago. Returns their number.
     pub(crate) fn mark_overdue_lost(&mut self, now: Time) -> u64 {
         let mut lost = 0;
         let mut segment = self.next_unsacked(self.una);
@@ -285,14 +289,14 @@ impl Scoreboard {
         self.look_again();
     }
 
-    /// Forces loss detection at the next acknowledgement.
+    /// Makes the next acknowledgement run the loss detection in any case.
     pub(crate) fn look_again(&mut self) {
         if let Some(rack) = &mut self.rack {
             rack.advanced = true;
         }
     }
 
-    /// Next lost segment to retransmit (`tcp_xmit_retransmit_queue`).
+    /// Returns the next lost segment to be retransmitted (`tcp_xmit_retransmit_queue`).
     pub(crate) fn next_lost_by_time(&mut self) -> Option<u64> {
         if self.retransmitted >= self.lost {
             return None;
@@ -308,7 +312,7 @@ impl Scoreboard {
         None
     }
 
-    /// Records the retransmission of a segment as a probe.
+    /// Records that a segment was sent again as a probe.
     pub(crate) fn send_probe(&mut self, segment: u64, now: Time) {
         self.note_sent(segment, now);
         let entry = self.entry_mut(segment);
@@ -319,7 +323,8 @@ impl Scoreboard {
         }
     }
 
-    /// Records a spurious retransmission of `segment`. Returns true if it had been sent again.
+    /// Records that a needless retransmission of `segment` was reported. Returns true if the segment had been sent more
+    /// than once.
     pub(crate) fn note_duplicate(&mut self, segment: u64) -> bool {
         if segment < self.una || segment >= self.end {
             return false;
@@ -333,12 +338,13 @@ impl Scoreboard {
         repeated
     }
 
-    /// True if retransmissions are in flight, or the first segment was sent again (`tcp_any_retrans_done`).
+    /// Returns true if a retransmission is in flight, or if the first segment was sent more than once
+    /// (`tcp_any_retrans_done`).
     pub(crate) fn is_any_retransmitted(&self) -> bool {
         self.retransmitted > 0 || self.outstanding() > 0 && self.entry(self.una).repeated
     }
 
-    /// Segments that left the network: lost or selectively acknowledged.
+    /// Returns the number of segments that have left the network: lost or selectively acknowledged.
     pub(crate) fn left(&self) -> u64 {
         self.lost + self.sacked
     }
@@ -347,12 +353,12 @@ impl Scoreboard {
         self.retransmitted
     }
 
-    /// Departure of the first segment.
+    /// Returns the time at which the first outstanding segment was sent.
     pub(crate) fn head_sent(&self) -> Option<Time> {
         (self.outstanding() > 0).then(|| self.entry(self.una).sent)
     }
 
-    /// Marks the end of a burst.
+    /// Marks the segment as the end of a burst.
     pub(crate) fn mark_pushed(&mut self, segment: u64) {
         self.entry_mut(segment).pushed = true;
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Reference model that recounts everything each time.
+/// Reference model that recomputes every count from scratch.
 #[derive(Debug, Default)]
 struct Naive {
     una: u64,
@@ -12,7 +12,7 @@ struct Naive {
     sacked: BTreeSet<u64>,
     lost: BTreeSet<u64>,
     retransmitted: BTreeSet<u64>,
-    /// Retransmissions in order: segment, time.
+    /// Retransmissions in order of time: segment and time.
     repeats: Vec<(u64, Time)>,
     sent: std::collections::BTreeMap<u64, Time>,
     newest: Time,
@@ -179,7 +179,7 @@ proptest! {
 
 #[test]
 fn a_block_reported_before_costs_no_walk() {
-    // 100 000 segments, the first lost: each acknowledgement repeats one growing block.
+    // 100 000 segments, of which the first is lost. Each acknowledgement repeats the same block, longer by one segment.
     let mut board = Scoreboard::new(LossDetection::Rfc6675, true);
     for _ in 0..100_000 {
         board.push(Time::ZERO);

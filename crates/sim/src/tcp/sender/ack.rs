@@ -1,4 +1,4 @@
-//! Effects of an acknowledgement on the scoreboard, the window and the phase.
+//! Effects of an acknowledgement on scoreboard, window and phase.
 
 use dfcp_time::Time;
 
@@ -9,12 +9,12 @@ use super::super::scoreboard::{Advance, DUP_THRESH};
 use super::super::segment::Segment;
 use super::{Sender, State};
 
-/// Changes made by one acknowledgement.
+/// Changes by one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) now: Time,
     pub(super) advance: Advance,
-    /// Newly delivered segments.
+    /// Segments newly delivered.
     pub(super) delivered: u64,
     pub(super) newly_lost: u64,
     /// Segments in flight before the acknowledgement.
@@ -26,7 +26,7 @@ impl Sender {
     pub(super) fn on_ack(&mut self, now: Time, segment: &Segment) {
         let una = self.segments_below(segment.ack);
         if una > self.board.end() {
-            // No transmission can have caused it.
+            // The acknowledged segment was never sent, so the acknowledgement is invalid.
             return;
         }
         self.take_peer_window(segment);
@@ -58,7 +58,8 @@ impl Sender {
         }
     }
 
-    /// Processes SACK blocks, or a duplicate acknowledgement. Returns the number of newly reported segments.
+    /// Processes SACK blocks or, without SACK, a duplicate acknowledgement. Returns the number of segments newly
+    /// reported by SACK.
     fn note_arrivals(&mut self, segment: &Segment, advance: Advance, una: u64) -> u64 {
         if self.config.uses_sack() {
             let mut fresh = 0;
@@ -82,7 +83,7 @@ impl Sender {
         if !self.config.uses_sack() {
             return 0;
         }
-        // Linux 2.6.26 detects lost retransmissions only in a fast recovery.
+        // Linux 2.6.26 detects lost retransmissions only during a fast recovery.
         let again = self.config.loss_detection == LossDetection::Rfc6675 || self.phase == Phase::Recovery;
         let again = if again { self.board.detect_lost_retransmissions() } else { 0 };
         again + self.board.detect_losses()
@@ -92,7 +93,7 @@ impl Sender {
         let sent = match (self.config.timestamps, advance.segments) {
             (_, 0) => None,
             (true, _) => Some(segment.ts_ecr),
-            // Karn: an ambiguous acknowledgement gives no sample.
+            // Karn's algorithm: an ambiguous acknowledgement gives no RTT sample.
             (false, _) => advance.sent.filter(|_| !advance.repeated),
         };
         let rtt_ns = now.as_ns().saturating_sub(sent?.as_ns());
@@ -137,7 +138,7 @@ impl Sender {
         }
     }
 
-    /// Grows the window, only if it was the limit (open in RFC 9293; Linux `tcp_is_cwnd_limited`).
+    /// Grows the window if the window was the limit. RFC 9293 leaves this open; see `tcp_is_cwnd_limited` in Linux.
     fn grow(&mut self, change: &Change, ack: &Ack) {
         let doubling = self.window.in_slow_start() && u64::from(self.window.cwnd) < 2 * change.prior_pipe;
         if self.window_limited || doubling {
@@ -163,7 +164,8 @@ impl Sender {
         if self.config.uses_sack() {
             return self.board.lost() > 0;
         }
-        // RFC 6582, section 3.2: duplicates of segments sent before the end of the last recovery start no other.
+        // RFC 6582, section 3.2: duplicate acknowledgements of segments sent before the end of the last recovery start
+        // no new recovery.
         let new = self.recovery_point == 0
             || self.board.una() > self.recovery_point
             || self.phase == Phase::Cwr
@@ -173,7 +175,8 @@ impl Sender {
 
     pub(super) fn enter_recovery(&mut self, change: Change) {
         self.stats.recoveries += 1;
-        // A mark in the same window has reduced it already. DCTCP's may have reduced it slightly.
+        // A mark in the same window of data has already reduced the window. With DCTCP, that reduction may have been
+        // small.
         let is_reduced = self.phase == Phase::Cwr && !matches!(self.controller, Controller::Dctcp(_));
         if !is_reduced {
             self.window.ssthresh = self.controller.threshold(&self.window);
@@ -199,7 +202,7 @@ impl Sender {
 
     fn continue_recovery(&mut self, change: Change) {
         if !self.config.uses_sack() && change.advance.segments > 0 {
-            // A partial acknowledgement: the segment after it is lost too.
+            // A partial acknowledgement: the segment after it was lost, too.
             self.board.mark_head_lost();
             self.force = true;
         }
@@ -234,7 +237,7 @@ impl Sender {
         }
     }
 
-    /// Number of segments completely below a sequence number.
+    /// Returns the number of segments that lie completely below a sequence number.
     pub(super) fn segments_below(&self, seq: u64) -> u64 {
         let bytes = seq.saturating_sub(1);
         match self.total_bytes {
@@ -243,7 +246,7 @@ impl Sender {
         }
     }
 
-    /// First segment that starts at or above a sequence number.
+    /// Returns the first segment that starts at or above a sequence number.
     pub(super) fn segments_reached(&self, seq: u64) -> u64 {
         seq.saturating_sub(1).div_ceil(u64::from(self.config.mss_bytes))
     }

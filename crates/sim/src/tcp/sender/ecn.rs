@@ -1,5 +1,5 @@
-//! ECN of a sender (RFC 3168, section 6.1): negotiates it, responds to marks, and confirms that. A mark reduces the window as a loss does,
-//! once per window, without a retransmission.
+//! ECN at a sender (RFC 3168, section 6.1): it negotiates ECN, responds to marks, and confirms the response. A mark
+//! reduces the window as a loss does, once per window of data, without a retransmission.
 
 use dfcp_netem::Ecn;
 
@@ -12,21 +12,23 @@ use super::ack::Change;
 /// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SenderEcn {
-    /// True if both ends use ECN.
+    /// True if both ends have agreed on ECN.
     pub(super) is_agreed: bool,
     /// True if the next new segment must carry CWR.
     pub(super) cwr_due: bool,
-    /// End of the window in which congestion marks have been confirmed, for BBR, which does not react to them.
+    /// BBR only: end of the window of data whose marks were confirmed. BBR does not respond to marks, but confirms
+    /// them.
     answered_end: u64,
 }
 
 impl Sender {
-    /// True if its SYN requests ECN. A retransmitted SYN does not, because some paths drop ECN SYNs (section 6.1.1.1).
+    /// Returns true if the sender's SYN requests ECN. A retransmitted SYN does not, because some paths drop SYNs with
+    /// ECN (section 6.1.1.1).
     pub(super) fn asks_for_ecn(&self) -> bool {
         self.config.uses_ecn() && self.stats.syn_retransmissions == 0
     }
 
-    /// Processes the answer to the SYN. DCTCP without ECN falls back to Reno.
+    /// Processes the answer to the SYN. Without ECN, DCTCP falls back to Reno.
     pub(super) fn agree_on_ecn(&mut self, answer: &Segment) {
         self.ecn.is_agreed = self.config.uses_ecn() && answer.flags.ece && !answer.flags.cwr;
         if !self.ecn.is_agreed && matches!(self.controller, Controller::Dctcp(_)) {
@@ -34,13 +36,13 @@ impl Sender {
         }
     }
 
-    /// True if an acknowledgement echoes a mark.
+    /// Returns true if an acknowledgement echoes a mark.
     pub(super) fn is_echo(&self, segment: &Segment) -> bool {
         self.ecn.is_agreed && segment.flags.ece && !segment.flags.syn
     }
 
-    /// Sets the codepoint and CWR of a segment. Retransmissions are Not-ECT (section 6.1.5), as are segments without data; DCTCP sends
-    /// everything as ECT (`tcp_ecn_send`).
+    /// Sets ECN codepoint and CWR of a segment. Retransmissions (section 6.1.5) and segments without data are Not-ECT.
+    /// DCTCP sends every segment as ECT (`tcp_ecn_send`).
     pub(super) fn mark_outgoing(&mut self, segment: &mut Segment, is_new_data: bool) {
         let needs_ecn = matches!(self.controller, Controller::Dctcp(_));
         if self.ecn.is_agreed && is_new_data {
@@ -51,12 +53,13 @@ impl Sender {
         }
     }
 
-    /// Records a window reduction, for a mark or a loss.
+    /// Records a reduction of the window, after a mark or a loss.
     pub(super) fn note_reduction(&mut self) {
         self.ecn.cwr_due = self.ecn.is_agreed;
     }
 
-    /// Passes an acknowledgement to DCTCP; `early` segments are known to be delivered otherwise than by the cumulative acknowledgement.
+    /// Passes an acknowledgement to DCTCP. `early` segments were reported as delivered by other means than the
+    /// cumulative acknowledgement.
     pub(super) fn tell_dctcp(&mut self, early: u64, is_echo: bool) {
         let marked = if is_echo { early } else { 0 };
         if let Controller::Dctcp(dctcp) = &mut self.controller {
@@ -66,7 +69,7 @@ impl Sender {
         }
     }
 
-    /// Starts a reduction by the RFCs, unless one is in progress.
+    /// Starts a reduction by the rules of the RFCs, unless one is in progress.
     pub(super) fn enter_cwr(&mut self, prior_pipe: u64) {
         if self.phase != Phase::Open {
             return;
@@ -80,7 +83,7 @@ impl Sender {
         self.note_reduction();
     }
 
-    /// True once something beyond the point is acknowledged, so that the receiver knows of the reduction.
+    /// Returns true once data sent after the start of the reduction is acknowledged, so that the receiver has seen CWR.
     pub(super) fn is_cwr_over(&self) -> bool {
         self.phase == Phase::Cwr && self.board.una() > self.recovery_point
     }
@@ -93,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// Processes an acknowledgement during a reduction by the RFCs.
+    /// Processes an acknowledgement during a reduction by the rules of the RFCs.
     pub(super) fn continue_cwr(&mut self, change: Change) {
         if self.found_loss() {
             self.enter_recovery(change);
@@ -102,7 +105,7 @@ impl Sender {
         }
     }
 
-    /// Flags of a SYN.
+    /// Returns the flags of the SYN.
     pub(super) fn syn_flags(&self) -> Flags {
         let asks = self.asks_for_ecn();
         Flags { syn: true, ece: asks, cwr: asks, ..Flags::default() }

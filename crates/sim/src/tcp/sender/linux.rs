@@ -1,5 +1,5 @@
-//! Acknowledgement processing of Linux 6.12 (`tcp_ack` and its callees in `net/ipv4/tcp_input.c`), which prevails where it differs from the
-//! RFCs.
+//! Processing of acknowledgements in Linux 6.12 (`tcp_ack` and the functions called by it in `net/ipv4/tcp_input.c`).
+//! The model follows the kernel where it differs from the RFCs.
 
 mod send;
 mod timer;
@@ -17,23 +17,23 @@ use super::super::segment::Segment;
 use super::Sender;
 use super::ack::Change;
 
-/// Resolution of timestamps on the wire: milliseconds.
+/// Resolution of timestamps on the wire, ns.
 const TIMESTAMP_NS: u64 = 1_000_000;
 
-/// Purpose of the timer.
+/// Purpose of the timer that is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// None, or superseded.
+    /// The timer is not set, or has lost its purpose.
     #[default]
     Nothing,
     Retransmission,
     /// Tail loss probe (RFC 8985, section 7).
     Probe,
-    /// Possibly reordered segments.
+    /// Wait for segments that may be reordered.
     Reordering,
 }
 
-/// Retransmission permitted after an acknowledgement.
+/// Kind of data that may be sent after an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resend {
     #[default]
@@ -46,50 +46,52 @@ pub(super) enum Resend {
 /// State of the Linux sender, in addition to the common state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Linux {
-    /// Segments are or were missing without being marked lost (`TCP_CA_Disorder`).
+    /// True if segments are or were missing without being marked as lost (`TCP_CA_Disorder`).
     pub(super) disorder: bool,
     pub(super) pending: Pending,
     pub(super) resend: Resend,
-    /// Send the first outstanding segment again, whatever the window.
+    /// Send the first outstanding segment again, even if the window is full.
     pub(super) head_due: bool,
-    /// Send a probe, whatever the window.
+    /// Send a probe, even if the window is full.
     pub(super) probe_due: bool,
-    /// Probe in flight: the next segment at that time, and whether it was a retransmission.
+    /// Probe in flight: the next new segment at the time of the probe, and whether the probe was a retransmission.
     pub(super) probe: Option<(u64, bool)>,
     /// First outstanding segment at the start of a reduction that may be undone.
     pub(super) undo_from: Option<u64>,
-    /// Retransmissions since then that are not known to be spurious; `None` before the first.
+    /// Retransmissions since the start of the reduction that were not reported as needless; `None` before the first
+    /// retransmission.
     pub(super) undo_retransmissions: Option<u64>,
-    /// Time of the first of these retransmissions.
+    /// Time of the first retransmission since the start of the reduction.
     pub(super) first_retransmission: Option<Time>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
-    /// F-RTO is checking whether the timeout was spurious.
+    /// True while F-RTO checks whether the timeout was spurious.
     pub(super) frto: bool,
-    /// Timeouts since the cumulative acknowledgement advanced.
+    /// Timeouts since the cumulative acknowledgement last advanced.
     pub(super) timeouts: u32,
     duplicates: u64,
-    /// True if the window was the limit in this RTT; the next fields are the maximum outstanding, and the end of the RTT.
+    /// True if the window was the limit in the current RTT. `outstanding_max` is the largest number of outstanding
+    /// segments, and `usage_end` the end of the RTT.
     pub(super) is_limited: bool,
     pub(super) outstanding_max: u64,
     pub(super) usage_end: u64,
-    /// Segments left of the current burst; the next field is true if its end carries PSH.
+    /// Segments left of the current burst; `burst_push` is true if the last one carries PSH.
     pub(super) burst_left: u32,
     pub(super) burst_push: bool,
     pub(super) last_sent: Time,
-    /// Segments queued in the host's device; the next field is true if they block sending.
+    /// Segments queued in the host's network device; `waits_for_device` is true if they block sending.
     pub(super) device_waiting: u64,
     pub(super) waits_for_device: bool,
     min_rtt_ns: Option<u64>,
 }
 
-/// Result of an acknowledgement, for the state machine.
+/// Findings about an acknowledgement, for the state machine.
 #[derive(Clone, Copy, Debug)]
 struct Finding {
     advanced: bool,
     sacked: bool,
     duplicate: bool,
-    /// The acknowledgement echoes a mark.
+    /// True if the acknowledgement echoes a mark.
     is_echo: bool,
     report: Report,
     echoed: Option<Time>,
@@ -158,7 +160,7 @@ impl Sender {
         self.phase != Phase::Open || self.linux.disorder
     }
 
-    /// Processes SACK blocks in ascending order, as the kernel does. Returns the number of new segments.
+    /// Processes SACK blocks in ascending order, as the kernel does. Returns the number of segments newly reported.
     fn note_blocks(&mut self, segment: &Segment) -> u64 {
         let mut blocks = [(0, 0); super::super::segment::SACK_BLOCKS_MAX];
         let mut count = 0;
@@ -174,12 +176,12 @@ impl Sender {
         fresh
     }
 
-    /// Port of `tcp_check_dsack`. Returns the number of spurious arrivals.
+    /// Port of `tcp_check_dsack`. Returns the number of segments that arrived needlessly.
     fn note_duplicate(&mut self, (start, end): (u64, u64), prior_una: u64) -> u64 {
         let (first, last) = (self.segments_reached(start), self.segments_below(end));
         let count = last.saturating_sub(first).max(1);
         self.linux.duplicates += count;
-        // The network duplicated it: nothing was retransmitted spuriously.
+        // There were more duplicates than retransmissions, so the network itself has duplicated a segment.
         if self.linux.duplicates > self.stats.retransmissions {
             return 0;
         }
@@ -191,8 +193,8 @@ impl Sender {
         count
     }
 
-    /// Port of `tcp_ack_update_rtt`: samples segments sent once if there are any, else the timestamp. Returns the RTT of the last arrival,
-    /// for congestion control.
+    /// Port of `tcp_ack_update_rtt`. Takes the RTT sample from segments that were sent once, or from the timestamp if
+    /// there are none. Returns the RTT of the segment that arrived last, for congestion control.
     fn measure_linux(&mut self, now: Time, advance: Advance, report: &Report, echoed: Option<Time>) -> Option<u64> {
         let since = |sent: Time| now.as_ns().saturating_sub(sent.as_ns());
         let acked = report.acked.filter(|_| !report.retransmitted_acked);
@@ -210,7 +212,8 @@ impl Sender {
         latest
     }
 
-    /// Otherwise the timer could be deferred for ever in a recovery.
+    /// Returns true if a selectively acknowledged segment was sent before the first outstanding one. The timer is set
+    /// again only then; otherwise, acknowledgements during a recovery could defer it for ever.
     fn is_sack_newer_than_head(&self, report: &Report) -> bool {
         match (report.sacked, self.board.head_sent()) {
             (Some((first, _)), Some(head)) => first < head,
@@ -218,7 +221,8 @@ impl Sender {
         }
     }
 
-    /// Port of `tcp_process_tlp_ack`: an acknowledgement beyond the probe means that the probed segment was lost.
+    /// Port of `tcp_process_tlp_ack`. If data beyond the probe is acknowledged, the segment that was probed had been
+    /// lost.
     fn on_probe_acknowledged(&mut self, una: u64, finding: &Finding, is_duplicate: bool) {
         let Some((end, repeated)) = self.linux.probe.filter(|&(end, _)| una >= end) else { return };
         if !repeated || is_duplicate {
@@ -236,10 +240,10 @@ impl Sender {
         }
     }
 
-    /// Port of `tcp_fastretrans_alert`. Returns true if the timer waits for possibly reordered segments.
+    /// Port of `tcp_fastretrans_alert`. Returns true if the timer now waits for segments that may be reordered.
     fn respond_to_losses(&mut self, now: Time, finding: &Finding) -> bool {
         if finding.is_echo {
-            // A reduction for a mark is not undone.
+            // A reduction after a mark is never undone.
             self.linux.prior_ssthresh = 0;
         }
         if self.is_cwr_over() {
@@ -290,8 +294,8 @@ impl Sender {
         waits
     }
 
-    /// Port of `tcp_identify_packet_loss`. Returns whether the timer waits for possibly reordered segments, and whether retransmissions
-    /// were lost.
+    /// Port of `tcp_identify_packet_loss`. Returns whether the timer waits for segments that may be reordered, and
+    /// whether retransmissions were lost.
     fn identify_losses(&mut self, now: Time) -> (bool, bool) {
         if self.board.outstanding() == 0 {
             return (false, false);
@@ -318,7 +322,7 @@ impl Sender {
             let ssthresh = self.controller.threshold(&self.window);
             self.begin_reduction(ssthresh);
         } else if self.phase == Phase::Cwr && matches!(self.controller, Controller::Dctcp(_)) {
-            // As in `dctcp_react_to_loss`: a mark may have reduced the window only slightly.
+            // `dctcp_react_to_loss` does the same, because a mark may have reduced the window only slightly.
             self.window.ssthresh = self.controller.threshold(&self.window);
         }
         self.phase = Phase::Recovery;
@@ -358,7 +362,7 @@ impl Sender {
         self.note_reduction();
     }
 
-    /// Port of `tcp_enter_loss`, without the timer's part.
+    /// Port of `tcp_enter_loss`, without its handling of the timer.
     pub(super) fn enter_loss_linux(&mut self, now: Time) {
         let was_repairing = self.phase.is_repairing();
         self.board.mark_overdue_lost(now);
@@ -398,14 +402,14 @@ impl Sender {
         }
     }
 
-    /// Port of `tcp_process_loss`, with F-RTO of RFC 5682, section 3.1, for SACK.
+    /// Port of `tcp_process_loss`, with F-RTO for SACK (RFC 5682, section 3.1).
     fn process_loss(&mut self, finding: &Finding) {
         let is_repaired = self.board.una() >= self.recovery_point;
         if finding.advanced && self.undo_loss(finding, false) {
             return;
         }
         if self.linux.frto {
-            // Step 3b: a segment that was not retransmitted arrived, so not everything was lost.
+            // Step 3b: a segment that was not retransmitted has arrived, so the timeout was spurious.
             if finding.report.original_arrived && self.undo_loss(finding, true) {
                 return;
             }
@@ -413,7 +417,7 @@ impl Sender {
                 // Step 3a: the loss was real.
                 self.linux.frto &= !finding.sacked && finding.advanced;
             } else if finding.advanced && !is_repaired {
-                // Step 2b.
+                // Step 2b: the timeout may be spurious, so send new data.
                 self.recovery_point = self.board.end();
                 if self.has_new_data() {
                     self.linux.resend = Resend::New;
@@ -500,7 +504,7 @@ impl Sender {
         next < self.total_segments && next < self.offered_end
     }
 
-    /// Fraction `1 / parts` of the smoothed RTT.
+    /// Returns the smoothed RTT divided by `parts`.
     pub(super) fn srtt_part(&self, parts: u64) -> Duration {
         Duration::from_nanos(self.rtt.srtt_ns().unwrap_or(0) / parts)
     }

@@ -1,4 +1,4 @@
-//! Model-based sending (BBR): the pacer, and acknowledgement processing where a model sets the window.
+//! Pacer, and processing of acknowledgements for congestion control by a model (BBR).
 
 use dfcp_time::Time;
 
@@ -8,10 +8,10 @@ use super::super::recovery::Phase;
 use super::Sender;
 use super::ack::Change;
 
-/// Pacer of bursts. Without BBR it never waits.
+/// Pacer of bursts. For algorithms other than BBR, it never delays a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
-    /// Time at which the segments sent so far have used up their share of the pacing rate.
+    /// Time at which the pacing rate permits the next burst, given the segments sent so far.
     next_send: Time,
     /// Segments left of the current burst.
     burst_left: u32,
@@ -19,7 +19,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// True if the next segment may leave; a new burst has `burst` segments.
+    /// Returns true if the next segment may be sent now. If a new burst starts, its length is `burst` segments.
     pub(super) fn may_send(&mut self, now: Time, controller: &Controller, burst: u32) -> bool {
         if !matches!(controller, Controller::Bbr(_)) {
             return true;
@@ -41,7 +41,7 @@ impl Pacer {
         self.next_send = Time::from_ns(self.next_send.max(now).as_ns().saturating_add(bbr.segment_time_ns()));
     }
 
-    /// Ends the burst without a wake-up, because something else stops the sender.
+    /// Ends the burst without scheduling a wake-up, because something other than pacing stops the sender.
     pub(super) fn sleep(&mut self) {
         self.burst_left = 0;
         self.waiting = false;
@@ -53,7 +53,7 @@ impl Pacer {
 }
 
 impl Sender {
-    /// Updates the phase after losses; the model sets the window.
+    /// Updates the phase after losses. The window is set by the model.
     pub(super) fn respond_by_model(&mut self, change: Change) {
         if self.phase != Phase::Open && self.is_repaired(&change) {
             self.phase = Phase::Open;
@@ -84,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// Input of BBR from `change`, or from a timeout without one.
+    /// Returns the input of BBR for the acknowledgement `change`; `None` stands for a timeout.
     pub(super) fn bbr_ack(&mut self, now: Time, change: Option<&Change>) -> BbrAck {
         let min_rtt_ns = match &self.controller {
             Controller::Bbr(bbr) if bbr.min_rtt_ns() < u64::MAX => bbr.min_rtt_ns(),
@@ -101,7 +101,7 @@ impl Sender {
             sample,
             rtt_ns: change.and_then(|change| change.rtt_ns),
             srtt_ns: self.rtt.srtt_ns(),
-            // BBR ignores marks.
+            // BBR ignores marks, so the phase of their reduction is hidden from it.
             phase: if self.phase == Phase::Cwr { Phase::Open } else { self.phase },
             pipe,
             prior_pipe: change.map_or(pipe, |change| change.prior_pipe),

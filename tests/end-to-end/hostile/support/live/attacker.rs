@@ -252,7 +252,8 @@ impl Attacker<'_> {
         })
     }
 
-    /// Sets the id of the next handshake. Its message is derived from the id, so that the cookie of one is valid for the other.
+    /// Sets the id of the next handshake. An unreadable first message is derived from the id, so that the SYNs without
+    /// and with the cookie carry the same message.
     fn begin_with(&mut self, id: u32) {
         self.puppet.id = id;
         if self.attack == Attack::UnreadableFirst {

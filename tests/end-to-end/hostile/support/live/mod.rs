@@ -145,7 +145,7 @@ async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<R
     let server = tokio::spawn(echo_server(listener));
     let relay = relay::Relay::start(address).await?;
     let honest = Arc::new(Honest::start(&relay, size)?);
-    // The attack starts when transfers run at full speed, and the relay has datagrams to copy.
+    // Wait until transfers run at full speed and the relay has datagrams to copy.
     honest.wait_for(size.transfers).await?;
     let (log_lines, panics_before) = (logs.shown(), panics());
     let before = honest.tally();

@@ -32,7 +32,7 @@ pub(in super::super) fn options(fq_codel: &FqCodel, limit_packets: u32) -> Vec<u
         .u32(TCA_FQ_CODEL_MEMORY_LIMIT, MEMORY_BYTES_MAX);
     let options = match fq_codel.ce_threshold {
         Some(threshold) => options.u32(TCA_FQ_CODEL_CE_THRESHOLD, us(threshold)),
-        None => options, // unless given, it is beyond reach
+        None => options, // the kernel's default: no marks by threshold
     };
     options.into_bytes()
 }

@@ -17,9 +17,9 @@ pub(in super::super) const TCA_NETEM_PRNG_SEED: u16 = 14;
 const TCA_NETEM_SLOT: u16 = 12;
 const NETEM_LOSS_GE: u16 = 2;
 
-/// Most packets in flight: above the limit of any link of a plan, as tbf in front of netem sets the rate.
+/// Limit of packets in flight, above that of any link of a plan: tbf in front of netem sets the rate.
 const LIMIT_PACKETS: u32 = 1_000_000;
-/// Rate above that of any plan, for links without a rate, whose packets take no time.
+/// Rate of links without a rate, whose transmission times are 0: above the rate of any plan.
 const RATE_UNLIMITED_BYTEPS: u64 = 1 << 40;
 
 /// Netem after a transmitter: delay and loss of sent packets.
@@ -55,7 +55,7 @@ impl Netem {
         let mean_ns = ns(self.delay) + deviation_ns;
         let rate_byteps = self.rate_bps.map_or(RATE_UNLIMITED_BYTEPS, |rate| (rate / 8).max(1));
         let rate = u32::try_from(rate_byteps).unwrap_or(u32::MAX);
-        let overhead = ETHERNET_BYTES.wrapping_neg(); // signed: IP bytes count
+        let overhead = ETHERNET_BYTES.wrapping_neg(); // signed: excludes the Ethernet header
         let (loss, chain) = self.loss()?;
         // `struct tc_netem_qopt`: latency and jitter here are coarse, and overridden by attributes.
         let fixed = [0, LIMIT_PACKETS, loss, 0, 0, 0];

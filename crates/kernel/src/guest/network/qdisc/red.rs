@@ -39,7 +39,7 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
     let slope_log = slope.log2().ceil().clamp(0.0, 31.0) as u32;
     let (cell_log, table) = idle_table(red, rate_bps);
     let logs = u32::from_ne_bytes([weight_log as u8, slope_log as u8, cell_log, 0]);
-    let no_queue_of_its_own = 0; // its child is set apart, and limits packets
+    let no_queue_of_its_own = 0; // the child discipline is created separately, and limits packets
     let options = Attributes::new()
         .bytes(TCA_RED_PARMS, &structure(&[no_queue_of_its_own, min, max, logs]))
         .bytes(TCA_RED_STAB, &table)

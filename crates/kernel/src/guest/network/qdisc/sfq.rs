@@ -4,7 +4,7 @@ use dfcp_netem::Sfq;
 
 use super::structure;
 
-/// Most packets of one flow in the kernel's SFQ, whatever its limit (`SFQ_MAX_DEPTH` in `sch_sfq.c`).
+/// Most packets of one flow in the kernel's SFQ, for any limit (`SFQ_MAX_DEPTH` in `sch_sfq.c`).
 const DEPTH_PACKETS_MAX: u32 = 127;
 /// Least limit of the kernel's SFQ: with one packet its longest queue would be empty.
 const LIMIT_PACKETS_MIN: u32 = 2;
@@ -13,7 +13,7 @@ const LIMIT_PACKETS_MIN: u32 = 2;
 /// interval is in whole seconds.
 pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let perturb_s = sfq.perturbation.map_or(0, |interval| interval.as_secs().max(1) as u32);
-    // The kernel's hash table has a power of two of buckets, and as many flows as are distinguished at a time.
+    // The number of buckets is a power of two, and also limits the number of concurrent flows.
     let buckets = sfq.buckets.checked_next_power_of_two().unwrap_or(1 << 16);
     let limit = limit_packets.max(LIMIT_PACKETS_MIN);
     let fair = [sfq.quantum_bytes, perturb_s, limit, buckets, buckets, DEPTH_PACKETS_MAX];

@@ -20,7 +20,7 @@ pub(in super::super) fn options(rate_bps: u64, limit_packets: u32) -> Vec<u8> {
     // `struct tc_ratespec` is cell_log (u8), linklayer (u8), overhead (u16), cell_align (u16), mpu (u16), rate (u32).
     let linklayer = u32::from_ne_bytes([0, LINKLAYER_ETHERNET as u8, 0, 0]);
     let peak = [0; 3];
-    let (buffer, mtu) = (0, 0); // times, instead of which BURST counts
+    let (buffer, mtu) = (0, 0); // in time units; TCA_TBF_BURST overrides both
     let parms = [linklayer, 0, rate, peak[0], peak[1], peak[2], limit_packets, buffer, mtu];
     Attributes::new()
         .bytes(TCA_TBF_PARMS, &super::structure(&parms))

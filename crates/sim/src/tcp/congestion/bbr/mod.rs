@@ -1,5 +1,6 @@
-//! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), as in Linux's `net/ipv4/tcp_bbr.c`: a model of the
-//! path (highest recent delivery rate, smallest recent RTT) sets pacing rate and window; loss itself does not.
+//! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), as in Linux's
+//! `net/ipv4/tcp_bbr.c`. Pacing rate and window are set by a model of the path: the highest recent delivery rate and
+//! the smallest recent RTT. Loss itself does not reduce them.
 
 mod policer;
 
@@ -11,14 +12,14 @@ use super::super::delivery_rate::RateSample;
 use super::super::recovery::Phase;
 use super::super::window::Window;
 
-/// 2/ln 2: the smallest gain that doubles the rate per RTT.
+/// 2/ln 2, the smallest gain that doubles the rate per RTT.
 const HIGH_GAIN: f64 = 2.887;
 const DRAIN_GAIN: f64 = 1.0 / 2.885;
 const CWND_GAIN: f64 = 2.0;
 const PROBE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Factor of pacing below the estimate.
+/// Ratio of the pacing rate to the estimated rate.
 const PACING_MARGIN: f64 = 0.99;
-/// Rounds for which a rate counts: that of its measurement and ten more.
+/// Number of rounds for which a rate sample counts: the round of its measurement and ten more.
 const RATE_WINDOW_ROUNDS: usize = 11;
 const MIN_RTT_WINDOW_NS: u64 = 10_000_000_000;
 const PROBE_RTT_NS: u64 = 200_000_000;
@@ -28,14 +29,14 @@ const FULL_RATE_GROWTH: f64 = 1.25;
 const FULL_RATE_ROUNDS: u32 = 3;
 const EXTRA_ACKED_ROUNDS: u32 = 5;
 const EXTRA_ACKED_MAX_S: f64 = 0.1;
-/// Pacing rate (1.2 Mbit/s) below which segments are sent one by one.
+/// Pacing rate below which segments are sent one by one, bytes per second (1.2 Mbit/s).
 const SINGLE_SEGMENT_BYTES_PER_S: f64 = 150_000.0;
-/// Length of a burst, seconds of sending (`sk_pacing_shift` 10).
+/// Length of a burst, in seconds at the pacing rate (`sk_pacing_shift` 10).
 const BURST_S: f64 = 1.0 / 1024.0;
-/// Maximum length of a burst, bytes: 64 kB with its headers.
+/// Maximum length of a burst, bytes: 64 KiB with the headers.
 const BURST_MAX_BYTES: f64 = 65_215.0;
 
-/// Input of BBR from one acknowledgement.
+/// Input of BBR at one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BbrAck {
     pub(crate) now: Time,
@@ -43,15 +44,15 @@ pub(crate) struct BbrAck {
     pub(crate) rtt_ns: Option<u64>,
     pub(crate) srtt_ns: Option<u64>,
     pub(crate) phase: Phase,
-    /// Segments in flight now; the next field counts those before this acknowledgement.
+    /// Segments in flight after the acknowledgement; `prior_pipe` counts them before it.
     pub(crate) pipe: u64,
     pub(crate) prior_pipe: u64,
-    /// Segments that this acknowledgement reports as arrived; the next field counts those found lost.
+    /// Segments that the acknowledgement newly reports as delivered; `losses` counts those newly found lost.
     pub(crate) acked: u32,
     pub(crate) losses: u64,
     pub(crate) delivered_total: u64,
     pub(crate) lost_total: u64,
-    /// Time up to which sending is already scheduled.
+    /// Time up to which the pacer has already used up the pacing rate.
     pub(crate) next_send: Time,
 }
 
@@ -63,7 +64,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Path model and state machine. Rates are in segments per second.
+/// Model of the path and state machine. Rates are in segments per second.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mss: f64,
@@ -98,7 +99,7 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    /// Creates the state; `seed` draws the initial phase of each bandwidth probing.
+    /// Creates the state. `seed` determines the random phase at which each period of bandwidth probing starts.
     pub(crate) fn new(mss_bytes: u32, initial_cwnd: u32, seed: u64) -> Self {
         Self {
             mss: f64::from(mss_bytes),
@@ -133,23 +134,23 @@ impl Bbr {
         }
     }
 
-    /// Smallest RTT of the model; `u64::MAX` before the first.
+    /// Returns the smallest RTT of the model, ns; `u64::MAX` before the first sample.
     pub(crate) fn min_rtt_ns(&self) -> u64 {
         self.min_rtt_ns
     }
 
-    /// Time that a segment occupies the pacer, ns.
+    /// Returns the time per segment at the pacing rate, ns.
     pub(crate) fn segment_time_ns(&self) -> u64 {
         (1e9 / self.pacing_rate.max(1e-3)) as u64
     }
 
-    /// Segments per burst.
+    /// Returns the number of segments per burst.
     pub(crate) fn burst_segments(&self) -> u32 {
         let bytes = (self.pacing_rate * self.mss * BURST_S).min(BURST_MAX_BYTES);
         (bytes / self.mss).max(f64::from(self.burst_min_segments())).min(127.0) as u32
     }
 
-    /// Minimum number of segments per burst (`bbr_min_tso_segs`).
+    /// Returns the minimum number of segments per burst (`bbr_min_tso_segs`).
     pub(crate) fn burst_min_segments(&self) -> u32 {
         if self.pacing_rate * self.mss < SINGLE_SEGMENT_BYTES_PER_S { 1 } else { 2 }
     }
@@ -158,7 +159,7 @@ impl Bbr {
         (self.pacing_rate * self.mss) as u64
     }
 
-    /// Processes the first RTT, that of the handshake.
+    /// Called at the end of the handshake, whose RTT is the first sample.
     pub(crate) fn on_established(&mut self, now: Time, window: &Window, srtt_ns: Option<u64>) {
         self.min_rtt_time = now;
         self.ack_epoch = now;
@@ -166,7 +167,7 @@ impl Bbr {
         self.init_pacing_rate(window, srtt_ns);
     }
 
-    /// Saves the window at the start of a recovery, or at a timeout.
+    /// Saves the window at the start of a recovery or at a timeout.
     pub(crate) fn save_cwnd(&mut self, window: &Window) {
         self.prior_cwnd = if self.prior_phase == Phase::Open && self.mode != Mode::ProbeRtt {
             window.cwnd
@@ -175,7 +176,7 @@ impl Bbr {
         };
     }
 
-    /// Processes a timeout, after [`save_cwnd`](Self::save_cwnd).
+    /// Handles a timeout. Called after [`save_cwnd`](Self::save_cwnd).
     pub(crate) fn on_timeout(&mut self, ack: &BbrAck) {
         self.prior_phase = Phase::Loss;
         self.full_rate = 0.0;
@@ -183,7 +184,7 @@ impl Bbr {
         self.sample_policer(&BbrAck { losses: 1, ..*ack });
     }
 
-    /// Port of `bbr_main`. Returns true if sending is now limited by BBR itself, not by the path.
+    /// Port of `bbr_main`. Returns true if BBR itself, not the path, now limits sending.
     pub(crate) fn on_ack(&mut self, window: &mut Window, ack: &BbrAck) -> bool {
         self.update_rate(ack);
         self.update_ack_aggregation(window, ack);
@@ -231,7 +232,7 @@ impl Bbr {
         }
     }
 
-    /// Measures ACK aggregation: arrivals beyond those that the rate explains.
+    /// Measures ACK aggregation: deliveries in excess of the estimated rate.
     fn update_ack_aggregation(&mut self, window: &Window, ack: &BbrAck) {
         if ack.acked == 0 || ack.sample.delivered.is_none() {
             return;
@@ -340,7 +341,7 @@ impl Bbr {
         }
     }
 
-    /// Starts probing in any phase except the draining one.
+    /// Starts probing for bandwidth, in a random phase except the draining phase.
     fn probe_bandwidth(&mut self, now: Time) {
         self.mode = Mode::ProbeBandwidth;
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -402,7 +403,8 @@ impl Bbr {
         window.cwnd = window.cwnd.max(CWND_MIN);
     }
 
-    /// Sends one segment per arrival in the first round of a recovery. Returns true in that round.
+    /// Limits sending to one segment per delivered segment in the first round of a recovery. Returns true in that
+    /// round.
     fn recover_or_restore(&mut self, window: &mut Window, ack: &BbrAck) -> bool {
         let losses = u32::try_from(ack.losses).unwrap_or(u32::MAX);
         let in_network = u32::try_from(ack.pipe).unwrap_or(u32::MAX).saturating_add(ack.acked);
@@ -440,7 +442,7 @@ impl Bbr {
         u64::from(self.quantise(self.bdp(rate, gain)))
     }
 
-    /// Segments in flight at the time of the pacer's next segment.
+    /// Returns the estimated number of segments in flight when the pacer sends the next segment.
     fn inflight_at_next_send(&self, ack: &BbrAck, pipe: u64) -> u64 {
         let wait_s = (ack.next_send - ack.now).as_secs_f64();
         let delivered = (self.rate() * wait_s) as u64;

@@ -1,4 +1,4 @@
-//! BBR's long-term rate: the rate of a policer, detected by two intervals with equal rate and high loss.
+//! BBR's long-term rate: the rate of a policer. A policer is assumed if two intervals have equal rates and high loss.
 
 use dfcp_time::Time;
 
@@ -6,30 +6,30 @@ use super::BbrAck;
 
 const INTERVAL_MIN_ROUNDS: u32 = 4;
 const USE_ROUNDS: u32 = 48;
-/// Ratio lost / delivered above which an interval counts (50/256 in Linux).
+/// Ratio of lost to delivered segments from which an interval counts (50/256 in Linux).
 const LOSS_THRESHOLD: f64 = 50.0 / 256.0;
-/// Relative tolerance of two equal rates.
+/// Relative difference up to which two rates count as equal.
 const RATE_TOLERANCE: f64 = 1.0 / 8.0;
-/// Absolute tolerance of two equal rates, bytes per second (4 kbit/s).
+/// Absolute difference up to which two rates count as equal, bytes per second (4 kbit/s).
 const RATE_TOLERANCE_BYTES: f64 = 500.0;
 
-/// Request of the policer detection to the model.
+/// Result of the policer detection at one acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
-    /// Use the policed rate that was found.
+    /// Use the policed rate that was just found.
     Use,
-    /// Stop using the policed rate, and probe again.
+    /// Stop using the policed rate, and probe for bandwidth again.
     Stop,
 }
 
-/// Port of `bbr_lt_bw_sampling` and its companions in `net/ipv4/tcp_bbr.c`.
+/// Port of `bbr_lt_bw_sampling` and related functions in `net/ipv4/tcp_bbr.c`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
     using: bool,
     rounds: u32,
-    /// Policed rate, segments per second; 0 is none.
+    /// Policed rate, segments per second; 0 if none was found.
     rate: f64,
     last_delivered: u64,
     last_lost: u64,
@@ -37,7 +37,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// Policed rate, to be used instead of the model's.
+    /// Returns the policed rate if it is to be used instead of the model's rate.
     pub(super) fn rate(&self) -> Option<f64> {
         self.using.then_some(self.rate)
     }

@@ -4,7 +4,7 @@ use super::*;
 const MIN_RTT_NS: u64 = 8_000_000;
 const SRTT_NS: u64 = 10_000_000;
 
-/// Scoreboard with `count` segments, sent one per millisecond.
+/// Returns a scoreboard with `count` segments, sent one per millisecond.
 fn board(count: u64) -> Scoreboard {
     let mut board = Scoreboard::new(LossDetection::Rack, true);
     for ms in 0..count {
@@ -13,7 +13,8 @@ fn board(count: u64) -> Scoreboard {
     board
 }
 
-/// Processes a SACK of segments `from .. to` at a time. Returns the number marked lost, and the wait.
+/// Processes a SACK of the segments `from..to` at the time `at_ms`. Returns the number of segments marked as lost, and
+/// the time to wait for reordered ones, ns.
 fn sack(board: &mut Scoreboard, at_ms: u64, from: u64, to: u64) -> (u64, u64) {
     board.begin_report(Time::from_ms(at_ms), None, MIN_RTT_NS, 0);
     board.sack(from, to);
@@ -24,9 +25,10 @@ fn sack(board: &mut Scoreboard, at_ms: u64, from: u64, to: u64) -> (u64, u64) {
 #[test]
 fn a_segment_may_be_overtaken_for_a_quarter_of_the_round_trip() {
     let mut board = board(10);
-    // Segment 1, sent at 1 ms, arrived after 10 ms: 0, sent at 0 ms, has 10 ms and a quarter of 8 from then on.
+    // Segment 1, sent at 1 ms, arrived after 10 ms. Segment 0, sent at 0 ms, may arrive up to 10 ms plus a quarter of 8
+    // ms after its sending.
     assert_eq!(sack(&mut board, 11, 1, 2), (0, 1_000_000));
-    // Without new arrivals nothing is detected, unless the timer asks.
+    // Without new arrivals, losses are detected only when the timer expires.
     assert_eq!(board.detect_by_time(Time::from_ms(12), false, (MIN_RTT_NS, SRTT_NS), false), (0, 0));
     assert_eq!(board.detect_by_time(Time::from_ms(12), false, (MIN_RTT_NS, SRTT_NS), true), (1, 0));
     assert_eq!((board.lost(), board.next_lost_by_time()), (1, Some(0)));
@@ -46,7 +48,7 @@ fn a_lost_retransmission_is_found_like_any_other() {
     board.push(Time::from_ms(12));
     assert_eq!(board.pipe(), 8);
     assert_eq!(sack(&mut board, 19, 4, 10), (0, 0));
-    // Segment 10, sent after the retransmission, has arrived.
+    // Segment 10, which was sent after the retransmission, has arrived.
     assert_eq!(sack(&mut board, 22, 10, 11), (1, 0));
     assert_eq!((board.retransmissions_in_flight(), board.next_lost_by_time()), (0, Some(0)));
 }
@@ -55,7 +57,7 @@ fn a_lost_retransmission_is_found_like_any_other() {
 fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
     let mut board = board(10);
     assert_eq!(board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS), 0);
-    // Segment 5 arrives above 2, and then 2, which was sent only once: this is reordering.
+    // Segment 5 arrives, and then segment 2, which was sent only once: the segments were reordered.
     sack(&mut board, 11, 5, 6);
     sack(&mut board, 12, 2, 3);
     assert_eq!(board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS), 2_000_000);
@@ -66,7 +68,7 @@ fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
         board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS)
     };
     assert_eq!(needless(13, 6), 4_000_000);
-    // These segments were sent before the window was widened.
+    // The reported segments were sent before the window was last widened, so it is not widened again.
     assert_eq!(needless(14, 7), 4_000_000);
     for _ in 0..PERSIST_RECOVERIES {
         board.note_recovery_end(false);
@@ -79,7 +81,7 @@ fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
 fn the_timer_takes_for_lost_what_is_older_than_a_round_trip() {
     let mut board = board(10);
     sack(&mut board, 11, 1, 2);
-    // RTT 10 ms: at 15 ms those sent up to 5 ms.
+    // With an RTT of 10 ms, segments sent up to 5 ms are lost at 15 ms.
     assert_eq!(board.mark_overdue_lost(Time::from_ms(15)), 5);
     assert_eq!((board.lost(), board.pipe()), (5, 4));
     board.unmark_lost();

@@ -11,21 +11,22 @@ use super::{Pending, Resend};
 
 /// Maximum length of a burst, bytes (`sk_gso_max_size`).
 const BURST_MAX_BYTES: u64 = 65_215;
-/// Minimum length of a burst if the window permits (`tcp_min_tso_segs`).
+/// Minimum length of a burst, segments, if the window permits it (`tcp_min_tso_segs`).
 const BURST_MIN_SEGMENTS: u64 = 2;
-/// Length of a burst: the bytes of 1/1024 s (`sk_pacing_shift`).
+/// Length of a burst: the bytes sent in 2^-`BURST_SHIFT` s, about 1 ms (`sk_pacing_shift`).
 const BURST_SHIFT: u32 = 10;
-/// Additional burst length at short RTTs: doubled for each 512 µs less (`tcp_tso_rtt_log`).
+/// Shift that gives the unit of RTT, 512 µs, for the additional burst length at short RTTs (`tcp_tso_rtt_log`). Each
+/// unit of RTT halves the addition.
 const BURST_RTT_SHIFT: u32 = 9;
-/// Maximum deferral of a burst in favour of a longer one.
+/// Maximum time for which a burst is deferred in order to send a longer one.
 const DEFER_MAX: Duration = Duration::from_millis(1);
-/// Overhead per packet in the kernel's count of socket memory in the device.
+/// Overhead per packet, bytes, in the kernel's count of socket memory queued in the network device.
 const PACKET_OVERHEAD_BYTES: u64 = 856;
-/// Limit of `hystart_ack_delay`.
+/// Maximum of `hystart_ack_delay`, ns.
 const HYSTART_BURST_MAX_NS: u64 = 1_000_000;
 
 impl Sender {
-    /// Next data segment: demanded by the timer, lost, or new.
+    /// Returns the next data segment: one demanded by the timer, a lost one, or a new one.
     pub(in super::super) fn poll_linux(&mut self, now: Time) -> Option<Segment> {
         self.linux.waits_for_device = false;
         if std::mem::take(&mut self.linux.head_due) {
@@ -47,7 +48,7 @@ impl Sender {
         if let Some(segment) = self.poll_new(now) {
             return Some(segment);
         }
-        // No new data was sent instead of the lost.
+        // New data was to be sent instead of lost data, but there is none.
         if self.linux.resend == Resend::New && self.board.end() == self.recovery_point {
             self.linux.frto = false;
             self.linux.resend = Resend::Lost;
@@ -73,7 +74,7 @@ impl Sender {
         Some(self.send_new(now, is_end && self.linux.burst_push))
     }
 
-    /// Sets the length of the next burst; returns true if it may be sent now.
+    /// Sets the length of the next burst. Returns true if the burst may be sent now.
     fn may_begin_burst(&mut self, now: Time) -> bool {
         if !self.has_new_data() {
             self.pacer.sleep();
@@ -112,7 +113,8 @@ impl Sender {
         true
     }
 
-    /// Port of `tcp_small_queue_check`: a socket may have two bursts in the device, or 1/1024 s of data; twice as much for retransmissions.
+    /// Port of `tcp_small_queue_check`. A socket may have two bursts queued in the network device, or the data of
+    /// 1/1024 s if that is more. For retransmissions, the limit is doubled.
     fn device_takes(&mut self, burst: u64, is_repeat: bool) -> bool {
         let bytes = |segments: u64| segments * u64::from(self.config.mss_bytes);
         let two_bursts = 2 * (PACKET_OVERHEAD_BYTES + bytes(burst));
@@ -122,7 +124,7 @@ impl Sender {
         !self.linux.waits_for_device
     }
 
-    /// Port of `tcp_tso_should_defer`: a longer burst can be sent after the next acknowledgement.
+    /// Port of `tcp_tso_should_defer`. Returns true if a longer burst can be sent after the next acknowledgement.
     fn defers(&self, now: Time, room: u64, most: u64) -> bool {
         let Some(head_sent) = self.board.head_sent() else { return false };
         let remaining = self.total_segments - self.board.end();
@@ -138,7 +140,7 @@ impl Sender {
         ack_due.since(now) <= DEFER_MAX.min(self.srtt_part(2))
     }
 
-    /// Port of `tcp_update_pacing_rate`, bytes per second; BBR has its own.
+    /// Port of `tcp_update_pacing_rate`: returns the rate, bytes per second. BBR has a rate of its own.
     fn rate_bytes_per_s(&self) -> u64 {
         if let Controller::Bbr(bbr) = &self.controller {
             return bbr.pacing_bytes_per_s();
@@ -150,7 +152,7 @@ impl Sender {
         u64::try_from(bytes * 1_000_000_000 / u128::from(srtt_ns)).unwrap_or(u64::MAX)
     }
 
-    /// Port of `tcp_tso_autosize`: maximum number of segments per burst.
+    /// Port of `tcp_tso_autosize`: returns the maximum number of segments per burst.
     fn burst_segments(&self) -> u64 {
         let mut bytes = self.rate_bytes_per_s() >> BURST_SHIFT;
         let halvings = self.smallest_rtt_ns().map_or(0, |ns| (ns / 1_000) >> BURST_RTT_SHIFT);
@@ -164,7 +166,7 @@ impl Sender {
         (bytes.min(BURST_MAX_BYTES) / u64::from(self.config.mss_bytes)).max(least)
     }
 
-    /// Port of `hystart_ack_delay`: time by which bursts may extend an ACK train beyond the RTT.
+    /// Port of `hystart_ack_delay`: returns the time by which bursts may lengthen a train of acknowledgements, ns.
     pub(in super::super) fn hystart_burst_ns(&self) -> u64 {
         let ns = u128::from(BURST_MAX_BYTES) * 4_000_000_000 / u128::from(self.rate_bytes_per_s().max(1));
         u64::try_from(ns).unwrap_or(u64::MAX).min(HYSTART_BURST_MAX_NS)
@@ -179,7 +181,7 @@ impl Sender {
         }
         self.note_sent(now);
         self.linux.last_sent = now;
-        // As in `tcp_event_new_data_sent`.
+        // `tcp_event_new_data_sent` rearms the timer in the same cases.
         if was_idle || self.linux.pending == Pending::Probe {
             self.rearm_timer(now);
         }
@@ -204,7 +206,7 @@ impl Sender {
         self.data_linux(now, segment, false)
     }
 
-    /// Port of `tcp_send_loss_probe`: new data, or the last segment again.
+    /// Port of `tcp_send_loss_probe`. Sends new data or, if there is none, the last segment again.
     fn probe(&mut self, now: Time) -> Option<Segment> {
         if self.has_new_data() {
             self.linux.burst_left = 0;
@@ -240,7 +242,7 @@ impl Sender {
         }
     }
 
-    /// Port of `tcp_cwnd_validate`: records whether the window was the limit in the last RTT.
+    /// Port of `tcp_cwnd_validate`: records whether the window was the limit in the current RTT.
     fn validate_window(&mut self, is_limited: bool) {
         let outstanding = self.board.outstanding();
         if self.board.una() >= self.linux.usage_end

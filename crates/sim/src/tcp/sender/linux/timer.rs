@@ -1,4 +1,5 @@
-//! The single timer of Linux 6.12 and its purposes (`net/ipv4/tcp_timer.c`, and the scheduling of probes in `net/ipv4/tcp_output.c`).
+//! Timer of Linux 6.12, a single one for several purposes (`net/ipv4/tcp_timer.c`), and the scheduling of probes
+//! (`net/ipv4/tcp_output.c`).
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::super::super::recovery::Phase;
 use super::super::Sender;
 use super::{Pending, Resend};
 
-/// Addition to timers of about an RTT (`TCP_TIMEOUT_MIN_US`).
+/// Time added to timers of about an RTT, ns (`TCP_TIMEOUT_MIN_US`).
 const TIMEOUT_MIN_NS: u64 = 2_000_000;
 
 impl Sender {
@@ -20,13 +21,13 @@ impl Sender {
         }
     }
 
-    /// Port of `tcp_schedule_loss_probe`. Returns true if a probe is scheduled.
+    /// Port of `tcp_schedule_loss_probe`. Returns true if a probe was scheduled.
     pub(super) fn schedule_probe(&mut self, now: Time, from_now: bool) -> bool {
         if self.board.outstanding() == 0 || self.phase.is_repairing() || self.linux.disorder {
             return false;
         }
         let delay_ns = match self.rtt.srtt_ns() {
-            // A single segment may meet a delayed acknowledgement.
+            // The acknowledgement of a single segment may be delayed.
             Some(srtt_ns) if self.board.outstanding() == 1 => 2 * srtt_ns + duration_ns(self.config.min_rto),
             Some(srtt_ns) => 2 * srtt_ns + TIMEOUT_MIN_NS,
             None => duration_ns(self.config.initial_rto),
@@ -38,7 +39,7 @@ impl Sender {
         true
     }
 
-    /// Port of `tcp_rto_delta_us`: time until the first segment's timeout; 0 if overdue.
+    /// Port of `tcp_rto_delta_us`: returns the time until the timeout of the first segment, ns; 0 if it is overdue.
     fn timeout_left_ns(&self, now: Time) -> u64 {
         let head = self.board.head_sent().unwrap_or(now);
         let due = head + Duration::from_nanos(self.rtt.rto_ns());

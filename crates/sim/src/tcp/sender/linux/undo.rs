@@ -1,4 +1,4 @@
-//! Undo of spurious reductions in Linux 6.12: by timestamps (Eifel, RFC 3522) and by D-SACK (RFC 3708).
+//! Undo of needless window reductions in Linux 6.12: by timestamps (Eifel, RFC 3522) and by D-SACK (RFC 3708).
 
 use dfcp_time::Time;
 
@@ -16,7 +16,8 @@ impl Sender {
         self.linux.undo_retransmissions = (in_flight > 0).then_some(in_flight);
     }
 
-    /// Port of `tcp_packet_delayed`: true if the acknowledged segment precedes the first retransmission.
+    /// Port of `tcp_packet_delayed`. Returns true if the acknowledged segment was sent before the first retransmission,
+    /// so that it was only delayed.
     pub(super) fn is_packet_delayed(&self, finding: &Finding) -> bool {
         let ticks = |time: Time| time.as_ns() / TIMESTAMP_NS;
         match (self.linux.first_retransmission, finding.echoed) {
@@ -60,7 +61,7 @@ impl Sender {
         self.linux.disorder = false;
     }
 
-    /// Port of `tcp_try_undo_dsack`. Returns true if every retransmission was spurious.
+    /// Port of `tcp_try_undo_dsack`. Returns true if every retransmission was reported as needless.
     pub(super) fn undo_by_duplicates(&mut self) -> bool {
         let is_needless = self.linux.undo_from.is_some() && self.linux.undo_retransmissions == Some(0);
         if is_needless {
@@ -70,7 +71,7 @@ impl Sender {
         is_needless
     }
 
-    /// Port of `tcp_try_undo_loss`, after a timeout.
+    /// Port of `tcp_try_undo_loss`, for the phase after a timeout. Returns true if the reduction was undone.
     pub(super) fn undo_loss(&mut self, finding: &Finding, by_frto: bool) -> bool {
         if !by_frto && !self.may_undo(finding) {
             return false;
