@@ -40,6 +40,7 @@ pub struct FlowConfig {
     pub forward: Vec<LinkId>,
     /// Links from the receiver to the sender; at least one.
     pub back: Vec<LinkId>,
+    /// Transport of the flow.
     pub transport: Transport,
 }
 
