@@ -27,9 +27,9 @@ pub enum Transport {
 /// Data transfer in one direction.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// Time from which both ends are silent, as if switched off; `None` for never.
+    /// Time at which the sender opens the connection.
     pub start: Time,
-    /// Time from which both ends are silent, as if switched off.
+    /// Time from which both ends are silent, as if switched off; `None` for never.
     pub stop: Option<Time>,
     /// Times at which the sender gets a new address, ascending, as after the expiry of a NAT mapping. Packets to an old
     /// address are lost. DFCP and QUIC continue after path validation; a TCP connection breaks.
