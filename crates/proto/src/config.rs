@@ -231,8 +231,8 @@ pub struct Config {
     /// Observer of the events of connections with this configuration. Default `None`, at no cost.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub observer: Option<Observer>,
-    /// **These secrets suffice to read and forge everything**: receives the secrets of each connection when its keys
-    /// are agreed ([`KeyLog`]). Default `None`: the secrets never leave the connection.
+    /// Receiver of the secrets of each connection, when its keys are agreed ([`KeyLog`]). **These secrets suffice to
+    /// read and forge everything.** Default `None`: the secrets never leave the connection.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub danger_key_log: Option<KeyLog>,
 }

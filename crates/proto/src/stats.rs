@@ -168,7 +168,8 @@ impl StreamStats {
 pub struct ReceivedMessages {
     /// Messages that came in time and were delivered, or wait for the application.
     pub in_time: u64,
-    /// Messages that were complete less than a second after their lifetime, and were not delivered.
+    /// Messages that were complete only after their lifetime, and were not delivered. Symbols of an incomplete message
+    /// are discarded 0.1 s after its lifetime.
     pub late: u64,
     /// Messages that came in time, but were dropped because the application did not read them while there was room.
     pub unread: u64,

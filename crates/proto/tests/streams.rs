@@ -160,7 +160,7 @@ fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half(
     assert!(f64::from(next) > 0.8 * most, "{next} of {most}: the test storms");
 }
 
-/// Also tests streams that are refused for lack of memory, and streams that end on both sides simultaneously.
+/// Acknowledgements, blocks and FINs that are repeated after both halves have ended give no further credit.
 #[test]
 fn a_stream_gives_its_credit_back_once() {
     let mut liar = Liar::new();

@@ -93,8 +93,8 @@ struct Limit {
     delivered_bps: f64,
     /// Highest `delivered_bps` since the path's own loss was measured, bit/s.
     peak_bps: f64,
-    /// Loss rate of the path at any sending rate. Unless the limit compensates for it, every decrease of the rate looks
-    /// like a smaller path, and the rate falls without end.
+    /// Loss rate that the path has by itself, at any sending rate. Unless the limit compensates for it, every decrease
+    /// of the rate looks like a smaller path, and the rate falls without end.
     own_loss: f64,
     /// Smoothed total loss rate.
     loss: f64,

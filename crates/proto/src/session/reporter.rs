@@ -40,9 +40,11 @@ pub(crate) struct Reporter {
     repeats: u8,
     /// Time of the latest arrival.
     arrived: Option<Time>,
-    /// Length of the last pause, the time when it ended, and the number of pauses in a row.
+    /// Length of the last pause.
     pause: Duration,
+    /// Time when the last pause ended.
     paused_at: Time,
+    /// Number of pauses in a row.
     pauses: u8,
     /// Time of another report, about arrivals that the last one could not yet describe.
     again_at: Option<Time>,

@@ -38,8 +38,9 @@ struct World {
     /// Changes datagrams in flight. Returns `false` to drop a datagram.
     adversary: fn(&mut Vec<u8>) -> bool,
     received: Vec<u8>,
-    /// Epoch bits of the sealed datagrams seen; and time, destination and length of each datagram.
+    /// Epoch bits of the sealed datagrams seen.
     epochs: BTreeSet<u64>,
+    /// Time, destination and length of each datagram.
     sent_to: Vec<(Time, SocketAddr, usize)>,
 }
 

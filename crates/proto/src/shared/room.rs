@@ -2,7 +2,7 @@
 
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Capacity, in elements, below which a queue is never shrunk.
+/// Capacity, in elements, up to which a queue is never shrunk.
 const KEPT_ELEMENTS: usize = 8;
 
 /// A queue or table whose spare capacity can be released.

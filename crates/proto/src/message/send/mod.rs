@@ -317,8 +317,9 @@ impl SendMessages {
         true
     }
 
-    /// Returns true if the next message may be begun. Groups with a deadline that are too old are dropped. Reliable
-    /// ones block it, and so does an old datagram whose fate a report may still tell ([message-8]).
+    /// Returns true if the next message may be begun. Groups with a deadline that are too old are dropped, because only
+    /// their target share is owed to them. Reliable ones block it, and so does an old datagram whose fate a report may
+    /// still tell ([message-8]).
     fn has_room_for_id(&mut self, now: Time, next_id: u64, path: &PathView) -> bool {
         let overdue = self.timing(now, path).overdue;
         let until =

@@ -1,4 +1,4 @@
-//! Queue of messages that wait to be sent at the session's rate.
+//! Queue of messages that wait to be begun: for the session's rate, or for the fate of older ids (\[message-8\]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
