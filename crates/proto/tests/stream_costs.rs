@@ -25,8 +25,9 @@ const SLACK_BYTES: u64 = 10 << 10;
 struct Cost {
     what: &'static str,
     said_bytes: u64,
-    /// Memory kept, as counted by the allocator, and as charged by the endpoint.
+    /// Memory kept, as counted by the allocator.
     kept_bytes: u64,
+    /// Memory kept, as charged by the endpoint.
     counted_bytes: u64,
     drawn_datagrams: u64,
     drawn_bytes: u64,

@@ -62,8 +62,9 @@ pub(crate) struct ClassicConnection {
     bucket: TokenBucket,
     /// The sender may have data, so it is polled when pacer and token bucket permit.
     may_send: bool,
-    /// The sender had no data at the last poll; and the time of that poll.
+    /// The sender had no data at the last poll.
     was_idle: bool,
+    /// Time of the last poll.
     sender_asked_at: Time,
     last_heard: Time,
     last_sent: Time,

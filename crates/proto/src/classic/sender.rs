@@ -96,8 +96,9 @@ pub(crate) struct ClassicSender {
     open_loop: OpenLoop,
     /// Round robin: id of the block to serve next.
     turn: u32,
-    /// Number of unacknowledged blocks in the window, and their bytes.
+    /// Number of unacknowledged blocks in the window.
     open_blocks: u64,
+    /// Bytes of these blocks.
     open_bytes: u64,
     last_acknowledged: Time,
     /// Segments sent since `last_acknowledged`.

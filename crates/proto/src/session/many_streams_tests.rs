@@ -22,9 +22,9 @@ struct Side {
     address: SocketAddr,
     connection: Option<(Handle, Connection)>,
     arriving: Vec<Vec<u8>>,
-    /// Number of streams whose peer's half was read to its end, and number of streams whose own half the peer has
-    /// confirmed.
+    /// Number of streams whose peer's half was read to its end.
     read: usize,
+    /// Number of streams whose own half the peer has confirmed.
     finished: usize,
 }
 

@@ -35,8 +35,9 @@ pub(super) enum Reason {
 pub(super) struct Half {
     pub(super) stream: RecvStream,
     pub(super) named: Named,
-    /// Pending events. The stream is in the event queue while there are any.
+    /// An `Opened` event is pending. The stream is in the event queue while any event is.
     pub(super) opened: bool,
+    /// A `Readable` event is pending.
     pub(super) readable: bool,
     /// The peer has stopped the stream's other half, and that half is gone.
     pub(super) is_other_reset: bool,

@@ -50,11 +50,13 @@ pub(crate) struct RecvSide {
     halves: StreamTable<Half>,
     naming: Naming,
     ends: Ends,
-    /// Role of the peer, whose streams are to be accepted; and true if the configuration permits any.
+    /// Role of the peer, whose streams are to be accepted.
     peer: Opener,
+    /// True if the configuration permits streams of the peer.
     permits_streams: bool,
-    /// For each kind, the peer's first index that is not opened, and the first that is not accepted.
+    /// For each kind, the peer's first index that is not opened.
     opened: StreamLimits,
+    /// For each kind, the peer's first index that the application has not accepted.
     accepted: StreamLimits,
     /// Streams with events, each listed once.
     events: VecDeque<StreamId>,

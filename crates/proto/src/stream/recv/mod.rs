@@ -130,15 +130,17 @@ pub(crate) struct RecvStream {
     proof: u32,
     /// Symbols that brought a block closer to decoding.
     served: u64,
-    /// Bytes read by the application, and number of decoded blocks.
+    /// Bytes read by the application.
     application_bytes: u64,
+    /// Number of decoded blocks.
     blocks_decoded: u32,
     /// Bytes in flow control of the blocks in `slots`.
     held_bytes: u64,
     /// Bytes in flow control of all blocks before `first_id`.
     read_bytes: u64,
-    /// Values of `read_bytes` and of the number of read blocks in the newest record.
+    /// Value of `read_bytes` in the newest record.
     told_read_bytes: u64,
+    /// Number of read blocks in the newest record.
     told_read_blocks: u32,
     fate: Fate,
     /// True if the peer has reset the stream after the last block. The reset has no effect, but must be answered.

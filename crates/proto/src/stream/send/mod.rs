@@ -113,8 +113,9 @@ pub(crate) struct SendStream {
     active: ActiveBlocks,
     /// Bytes of unacknowledged blocks.
     open_bytes: u64,
-    /// Bytes in flow control: sum over all blocks cut so far, and over the blocks that the peer has read.
+    /// Bytes in flow control of all blocks cut so far.
     cut_cost_bytes: u64,
+    /// Bytes in flow control of the blocks that the peer has read.
     read_cost_bytes: u64,
     blocks_read: u32,
     /// Blocks before this index have all the proactive repair that they need.
@@ -128,8 +129,9 @@ pub(crate) struct SendStream {
     acknowledged_symbols: u64,
     acknowledged_bytes: u64,
     acknowledged_blocks: u32,
-    /// Symbols sent: source symbols, and other symbols once there are any.
+    /// First transmissions of source symbols.
     sent_source: u64,
+    /// Other symbols sent. `None` before the first one.
     sent_others: Option<Box<SentSymbols>>,
     ending: Ending,
 }

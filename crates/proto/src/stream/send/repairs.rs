@@ -9,8 +9,9 @@ use crate::stream::send::symbol::{CodeError, Symbol};
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     block_id: u32,
-    /// Id of the first symbol, and number of symbols.
+    /// Id of the first symbol.
     first_esi: u32,
+    /// Number of symbols.
     count: u32,
     /// Symbols back to back.
     bytes: Vec<u8>,
