@@ -7,15 +7,15 @@ const SUSPICIOUS: u16 = 8;
 /// are not attributed to sizes.
 const SUSPICIOUS_AMONG_SMALL: i32 = 32;
 
-/// Divisor of this threshold when packets have the base size. A test then does not lower the size, and a sender with
-/// little data repeats only few packets.
+/// Divisor of [`SUSPICIOUS_AMONG_SMALL`] when packets have the base size. A test then does not lower the size, and a
+/// sender with little data repeats only few packets.
 const SOONER_AT_BASE: i32 = 8;
 
 /// Fate of large packets, or of full ones if none are large. It only raises suspicion; the probes that follow give the
 /// verdict.
 #[derive(Debug)]
 pub(crate) struct LargePackets {
-    /// Large packets sent since the last report.
+    /// Large packets sent since the last report with news.
     unheard: u16,
     /// Large packets of known fate since the last certain arrival of one. Negative while packets of the previous size
     /// are skipped.
