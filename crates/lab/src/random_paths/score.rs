@@ -140,8 +140,8 @@ impl Row {
     }
 }
 
-/// Returns the standard error of the ratio of two runs with `datagrams` each. The number of arriving datagrams varies by
-/// losses, which come in clusters of 2b − 1 for bursts of mean length b.
+/// Returns the standard error of the ratio of two runs with `datagrams` each. The number of arriving datagrams varies
+/// by losses, which come in clusters of 2b − 1 for bursts of mean length b.
 fn standard_error(loss: Option<Loss>, datagrams: f64) -> f64 {
     let datagrams = datagrams.max(1.0);
     let Some(Loss { share, burst_packets }) = loss else { return 1.0 / datagrams };
