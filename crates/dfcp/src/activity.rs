@@ -32,7 +32,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Sets the socket's receive buffer to `queue_bytes`; 0 if the size is unknown.
+    /// Creates the counts for a socket whose receive buffer holds `queue_bytes`; 0 if the size is unknown.
     pub(crate) fn new(queue_bytes: u64) -> Self {
         Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }

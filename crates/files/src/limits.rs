@@ -101,8 +101,8 @@ pub const FLUSHED_TOGETHER_MIN: usize = 8;
 /// measurement. It affects only the method of flushing.
 pub const FLUSH_WORTH_PER_FILE: Duration = Duration::from_millis(1);
 
-/// Number of files flushed one by one after a slow flush of the whole file system. The number doubles after each
-/// further slow flush, up to the end of this range.
+/// Number of flushes that are done file by file after a slow flush of the whole file system. The number doubles after
+/// each further slow flush, up to the end of this range.
 pub const FLUSH_PAUSE: RangeInclusive<usize> = 8..=1024;
 
 /// Threads of a session that flush files in parallel if the file system cannot be flushed as a whole.

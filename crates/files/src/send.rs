@@ -68,6 +68,7 @@ pub(crate) async fn send<T: Transport>(
         };
         drive(speak, listen, || observer.progress(&snapshot())).await
     };
+    // Drop the receiving end of the producer's events, so that the producer ends at its next chunk.
     drop(answers);
     let confirmed = outcome?;
     producer.await.map_err(|_| TransferError::DiskThread)?;

@@ -233,7 +233,7 @@ impl PathSample {
     }
 
     /// Returns overhead, waste and marks for display: `overhead 12.0 %`, ... Empty for a connection that sent up to 1
-    /// MB: for a file of five bytes, the handshake alone would be an overhead of several thousand percent.
+    /// MB: the handshake alone is many times as long as a file of five bytes.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
             return Vec::new();

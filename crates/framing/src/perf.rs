@@ -32,7 +32,7 @@ impl Direction {
 pub struct Request {
     /// Direction of the data.
     pub direction: Direction,
-    /// True if the data has no frames, so that receivers need not decode it: all bytes up to the end of the stream are
+    /// True if the data has no frames, because its blocks are not decoded: all bytes up to the end of the stream are
     /// data.
     pub raw: bool,
     /// Number of one-way streams that carry the data of one direction, in addition to the first stream; with 0, the

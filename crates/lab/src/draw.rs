@@ -17,7 +17,8 @@ impl Draw {
         low + (high - low) * self.unit()
     }
 
-    /// Draws a number with uniformly distributed logarithm. It is rounded to three digits, so that people can copy it from a record.
+    /// Draws a number with uniformly distributed logarithm. It is rounded to three digits, so that people can copy it
+    /// from a record.
     pub(crate) fn log(&mut self, (low, high): (f64, f64)) -> f64 {
         let value = (low.ln() + (high.ln() - low.ln()) * self.unit()).exp();
         let digit = 10_f64.powf(value.log10().floor() - 2.0);

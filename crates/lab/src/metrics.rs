@@ -195,8 +195,8 @@ pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
 }
 
-/// Returns the label and the unit of a metric. The metric's description ends with the unit, after a comma; plain numbers
-/// have an empty unit.
+/// Returns the label and the unit of a metric. The metric's description ends with the unit, after a comma; plain
+/// numbers have an empty unit.
 #[must_use]
 pub fn label_and_unit(metric: &str) -> (String, String) {
     let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);

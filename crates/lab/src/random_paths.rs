@@ -1,7 +1,7 @@
 //! Random paths for one flow, drawn from a seed: the automatic rate beside DFCP told the path's rate, BBR and CUBIC.
 //!
-//! Plans show the cells that somebody thought of. These paths show the others: rate, round-trip time, buffer, losses, jitter, batches,
-//! policers, queue disciplines and narrow ways back, in all combinations.
+//! Plans test combinations that their author thought of. These paths test the others: rate, round-trip time, buffer,
+//! losses, jitter, batches, policers, queue disciplines and narrow reverse paths, in all combinations.
 
 mod drawn;
 mod score;
@@ -12,14 +12,15 @@ use crate::expand::{Choice, Run, expand};
 use crate::plan::{Level, PlanError, Source};
 use crate::reading;
 
-/// Most paths of a seed.
+/// Number of paths per seed.
 pub const PATHS_MAX: u64 = 100_000;
 
-/// Prefixes of ids: a whole run, and a short one.
+/// Prefix of the ids of paths with runs of full length.
 const WHOLE: &str = "R1";
+/// Prefix of the ids of paths with short runs.
 const SHORT: &str = "R1s";
 
-/// A path by its seed and number.
+/// Identifier of a path: seed, number and length of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathId {
     /// Length of the path's runs.
@@ -31,7 +32,7 @@ pub struct PathId {
 }
 
 impl PathId {
-    /// Reads an id such as `R1-4-17`; `None` if it is the id of something else.
+    /// Parses an id such as `R1-4-17`; `None` if `id` is not the id of a path.
     #[must_use]
     pub fn parse(id: &str) -> Option<Self> {
         let mut parts = id.split('-');
@@ -43,13 +44,13 @@ impl PathId {
         (parts.next().is_none() && number < PATHS_MAX).then_some(Self { length, seed, number })
     }
 
-    /// The path.
+    /// Draws the path with this id.
     #[must_use]
     pub fn path(self) -> RandomPath {
         RandomPath::draw(self.seed, self.number, self.length)
     }
 
-    /// Name of the records of all paths with this seed.
+    /// Returns the plan name under which the runs of all paths of this seed are recorded.
     #[must_use]
     pub fn plan(self) -> String {
         let prefix = match self.length {
@@ -59,7 +60,7 @@ impl PathId {
         format!("{prefix}-{}", self.seed)
     }
 
-    /// The path as a plan.
+    /// Returns the path as a plan.
     ///
     /// # Errors
     /// Fails if the plan is invalid, which is a defect of this module.
@@ -68,7 +69,7 @@ impl PathId {
         reading::parse(&id, &self.path().toml(&id, self.length))
     }
 
-    /// Runs of the path, recorded in one file with all paths of the seed.
+    /// Returns the runs of the path. They are recorded in one file with the runs of all paths of the seed.
     ///
     /// # Errors
     /// As for [`source`](Self::source).

@@ -74,7 +74,7 @@ pub struct WebSender {
 #[derive(Debug)]
 pub struct WebReceiver {
     tcp: tcp::Config,
-    /// Connections that are not complete, or have something to send.
+    /// Connections that are not complete, or have a timer set.
     open: BTreeMap<u32, Receiver>,
     /// Completed connections, which still answer late segments, as in TIME-WAIT. They are kept apart because there may
     /// be thousands of them, and `open` is polled at every event.

@@ -124,10 +124,10 @@ impl<P: Path> Testbed<P> {
         self.now = self.now.max(until);
     }
 
-    /// Runs until both nodes have read one stream to its end, and checks it.
     /// Runs until each node has read one stream to its end, and checks the bytes.
+    ///
     /// # Errors
-    /// Fails if they have not by `limit`, or a byte was wrong.
+    /// Fails if a node has not read its stream to the end by `limit`, or if a byte is wrong.
     pub fn finish(&mut self, limit: Time) -> Result<()> {
         while self.client.read_to_end != 1 || self.server.read_to_end != 1 {
             ensure!(self.step(limit), "not done at {limit}: {}", self.describe());

@@ -140,10 +140,10 @@ pub struct TraceArgs {
 /// Parameters of the estimator.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ModelArgs {
-    /// Queueing delay from which the queue counts as busy. A threshold below the interval lets busy periods contain
-    /// idle times, since the queue may empty between two test packets, and a lower one more of them; from the interval
-    /// on there are none. A higher value finds fewer busy periods, and biases them to times when the path is slow
-    /// [default: 20ms, or the interval if that is less]
+    /// Queueing delay from which the queue counts as busy. Below the interval, the lower it is, the more idle times
+    /// busy periods may contain, since the queue may empty between two test packets; from the interval on there are
+    /// none. A higher value finds fewer busy periods, and biases them to times when the path is slow [default: 20ms, or
+    /// the interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = threshold)]
     pub threshold: Option<Duration>,
     /// Longest gap in the test packets that the model of the queue survives [default: ten intervals, at least 1s]

@@ -14,7 +14,7 @@ use dfcp_terminal::output;
 #[derive(Debug)]
 pub(super) struct Build {
     cargo: OsString,
-    /// Manifest of the workspace. Its default members are built, as for this program, so that features are the same.
+    /// Manifest of the workspace. Cargo selects the same default members as for this program, so features are the same.
     manifest: PathBuf,
     target_directory: PathBuf,
     /// Target triple, if one was given.

@@ -52,7 +52,7 @@ const BUFFERS_OF_RUNS: usize =
     if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
 
 /// Buffers of a call if the kernel joins few datagrams: at most as many as are kept, or each turn would have to
-/// allocate new ones.
+/// allocate and clear new ones.
 const BUFFERS_SCATTERED: usize =
     if limits::BUFFERS_KEPT_MAX < BATCH_SIZE { limits::BUFFERS_KEPT_MAX } else { BATCH_SIZE };
 

@@ -159,6 +159,7 @@ impl Assembler {
                 self.swept(swept);
             }
             if self.readings.over().is_set() {
+                // The session has ended, so the other entries are not deleted.
                 self.end_sweep(&sweep)?;
                 return Err(TransferError::PeerClosed);
             }

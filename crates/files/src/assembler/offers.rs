@@ -56,6 +56,7 @@ impl Assembler {
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
         self.check_place(entry)?;
         if self.readings.over().is_set() {
+            // The session has ended, so the offer needs no answer.
             return Ok(());
         }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;

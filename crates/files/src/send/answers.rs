@@ -166,7 +166,7 @@ impl<'a> Answers<'a> {
         Ok(())
     }
 
-    /// Processes the receiver's request for an offered file or, in a dry run, for any entry.
+    /// Processes the receiver's request for an offered file. In a dry run, the request may also refer to a link.
     pub(super) fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
         let stray = ProtocolError::StrayVerdict { index };
         if !self.is_dry {

@@ -19,8 +19,8 @@ pub(super) const SENDINGS_MAX: usize = 2;
 /// Sentence for a file that keeps changing.
 pub(super) const CHANGED: &str = "it changed twice while it was sent, and no mixture of its versions is stored: send it again when nothing writes to it";
 
-/// Resolution of times on most file systems. They advance in kernel ticks of at most 10 ms (`CONFIG_HZ` = 100), and two
-/// changes within one tick cannot be distinguished.
+/// Upper bound for the resolution of times on most file systems. Times advance in kernel ticks of at most 10 ms
+/// (`CONFIG_HZ` = 100), and two changes within one tick cannot be distinguished.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Resolution of times on file systems that store whole or even seconds (FAT).

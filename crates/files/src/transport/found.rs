@@ -139,6 +139,7 @@ mod tests {
         let found = |rate_bps| FoundRate { rate_bps, ..FoundRate::default() };
         assert_eq!(found(48_200_000).describe(45e6), "rate 48.2 Mbit/s");
         assert_eq!(found(1_040_000_000_000).describe(3.4e9), "rate not limiting");
+        // There is no goodput yet.
         assert_eq!(found(48_200_000).describe(0.0), "rate 48.2 Mbit/s");
         let competing = FoundRate { phase: Phase::Compete, ..found(2_000_000) };
         assert_eq!(competing.describe(2e6), "rate 2.00 Mbit/s (competing)");

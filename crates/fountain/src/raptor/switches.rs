@@ -1,7 +1,7 @@
 //! The thesis's *coding* and *decoding* switches (§3.12.1), for measurements of a path without the code's cost.
+//!
 //! With either switch off, the receiver gets other bytes than were sent. The switches are only for the simulator and
 //! for repetitions of the thesis's measurements.
-//! of the documents' measurements.
 
 use super::encoder::Encoder;
 use super::graph::SegmentGraph;

@@ -352,7 +352,8 @@ pub struct PathsArgs {
     /// Short runs of about 1 Gbit, to compare versions of the controller
     #[arg(long)]
     pub short: bool,
-    /// Directory with the records of the judges (told, BBR, CUBIC), reused even if the code has changed; completed if runs are missing
+    /// Directory with the records of the judges (told, BBR, CUBIC), reused even if the code has changed; completed if
+    /// runs are missing
     #[arg(long, value_name = "DIR")]
     pub judges: Option<PathBuf>,
     /// Paths listed, the worst first

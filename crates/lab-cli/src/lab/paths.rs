@@ -1,4 +1,4 @@
-//! `dfcp lab paths`: the automatic rate on random paths.
+//! Command `dfcp lab paths`: runs the automatic rate on random paths.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,19 +14,21 @@ use serde_json::{Value, json};
 use super::args::{PathsArgs, PlatformsArg, RunsArg};
 use super::{make, platforms};
 
-/// Series that is judged.
+/// Label of the series that is judged.
 const JUDGED: &str = "Auto";
 
-/// Highest shares of paths on which the automatic rate may fall short of the judge: below half, and below 0.8.
+/// Greatest share of paths on which the automatic rate may reach less than half of the judge's goodput.
 const BELOW_HALF_MAX: f64 = 0.02;
+/// Greatest share of paths on which the automatic rate may reach less than 0.8 of the judge's goodput.
 const BELOW_MOST_MAX: f64 = 0.06;
-/// Highest share of paths on which it may reach less than half of the better of BBR and CUBIC.
+/// Greatest share of paths on which the automatic rate may reach less than half of the better of BBR and CUBIC.
 const BELOW_RIVALS_MAX: f64 = 0.005;
 
 /// Draws the paths, makes the runs without a record, and prints the counts.
 ///
 /// # Errors
-/// Fails if a run fails, or a file cannot be used; with `--check`, also if the automatic rate falls short on too many paths.
+/// Fails if a run fails, or a file cannot be used. With `--check`, also fails if the automatic rate falls short on too
+/// many paths.
 pub(super) async fn run(args: PathsArgs) -> anyhow::Result<()> {
     let length = if args.short { Length::Short } else { Length::Whole };
     let end = args.first + u64::from(args.count.get());
@@ -63,19 +65,19 @@ pub(super) async fn run(args: PathsArgs) -> anyhow::Result<()> {
     if args.check { check(&rows) } else { Ok(()) }
 }
 
-/// The runs of DFCP told the rate, of BBR and of CUBIC.
+/// Returns the runs of DFCP told the rate, of BBR and of CUBIC.
 fn judges(runs: &[Run]) -> Vec<Run> {
     runs.iter().filter(|run| run.series != JUDGED).cloned().collect()
 }
 
-/// Archives the judges' records, with those of other paths of the seed that are there already.
+/// Archives the records of the judges in `directory`. Records of the seed's other paths that are there are kept.
 fn keep(directory: &Path, plan: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> anyhow::Result<()> {
     let packed = pack(directory, plan, runs, records)?;
     output::note(&format!("{plan}: {} records of the judges are kept in {}", packed.records, directory.display()));
     Ok(())
 }
 
-/// Writes the paths as plans.
+/// Writes the paths as plans, one file each.
 fn write(ids: &[PathId], directory: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     for id in ids {
@@ -145,7 +147,7 @@ fn table(scores: &[Score]) {
     }
 }
 
-/// Counts for each kind of path.
+/// Prints the counts for each kind of path.
 fn by_kind(rows: &[Row]) {
     let mut kinds: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in rows {

@@ -42,7 +42,7 @@ pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first run of every point and series of a plan.
+/// Returns the first run of every point and series of the requested plan.
 fn runs_of_plan(args: &TraceArgs) -> anyhow::Result<Vec<Run>> {
     let all = sources(&args.which)?;
     let source = all.iter().find(|source| has_id(source, &args.id));

@@ -208,7 +208,8 @@ fn a_flow_is_measured_while_it_is_there() {
     let comes_and_goes = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nstart_s = 1\nstays_s = 1\ntransport = \"newreno\"\n";
     for found in measured(comes_and_goes) {
         assert_eq!((found.flows[0].stopped_s, found.flows[1].stopped_s), (None, Some(2.0)));
-        // Bins of 0.5 s from 1 s on: two flows are present in two bins, then a single flow, for which Jain's index is 1.
+        // Bins of 0.5 s from 1 s on: two flows are present in two bins, then a single flow, for which Jain's index is
+        // 1.
         let jain = found.jain_of_bins(1.0);
         assert_eq!(jain.len(), 4);
         assert!(jain[0] < 1.0 && jain[1] < 1.0 && jain[2..] == [1.0, 1.0], "{jain:?}");

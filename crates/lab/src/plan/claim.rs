@@ -52,8 +52,8 @@ pub struct Claim {
     /// `monotone`: least relative change from first to last point, default 0.02. `curved`: least deviation from the
     /// straight line, as a share of the change from first to last point, default 0.05.
     pub change: Option<f64>,
-    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0 to
-    /// 1. Default: all points.
+    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0
+    /// to 1. Default: all points.
     pub share: Option<f64>,
     /// `monotone`: true if the metric must fall instead of rise.
     #[serde(default)]

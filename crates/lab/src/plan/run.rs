@@ -86,10 +86,10 @@ pub struct Shorter {
 /// Greatest relative difference of two platforms' means with random loss, as a share of the reference.
 pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
 
-/// The table `[agreement]`: a tolerance that differs from the default of all plans.
+/// The table `[agreement]`: a stricter tolerance than the default of all plans.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// Tolerance with random loss, as a share. Default: [`TOLERANCE_WITH_LOSS`].
+    /// Tolerance with random loss, as a share, at most [`TOLERANCE_WITH_LOSS`], which is the default.
     pub tolerance_with_loss: Option<f64>,
 }

@@ -1,11 +1,11 @@
-//! A random path: the numbers drawn for it, and the plan that they make.
+//! Random path: its drawn quantities, and the plan made from them.
 
 use std::fmt::Write;
 
 use crate::draw::Draw;
 
-/// Paths of a block: within it every quantity takes each hundredth of its distribution once (a Latin hypercube), so that any number of
-/// paths covers all ranges evenly.
+/// Number of paths per block. Within a block, every quantity takes each hundredth of its distribution once (a Latin
+/// hypercube), so that any number of paths covers all ranges evenly.
 pub(super) const BLOCK: u64 = 100;
 
 /// Bits that the bottleneck carries in a run of the short form, Gbit.
@@ -14,8 +14,9 @@ const SHORT_GBIT: f64 = 1.0;
 /// Bits of a full IP packet.
 const PACKET_BITS: f64 = 12_000.0;
 
-/// Least rate of a policer, and of the way back, Mbit/s.
+/// Least rate of a policer, Mbit/s.
 const POLICER_MBPS_MIN: f64 = 0.064;
+/// Least rate in the reverse direction, Mbit/s, unless the bottleneck itself is slower.
 const BACK_MBPS_MIN: f64 = 0.02;
 
 /// Length of the runs.
@@ -23,14 +24,15 @@ const BACK_MBPS_MIN: f64 = 0.02;
 pub enum Length {
     /// Runs of max(20 s, 40 RTT, 2000 datagrams at the path's capacity).
     Whole,
-    /// Runs of about 1 Gbit, to compare versions of a controller in minutes. Paths that would need more than 2 Gbit are drawn slower.
+    /// Runs of about 1 Gbit, to compare versions of a controller in minutes. Paths that would need more than 2 Gbit
+    /// are drawn slower.
     Short,
 }
 
 /// Random loss of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
-    /// Probability.
+    /// Probability of loss, 0 to 1.
     pub share: f64,
     /// Mean length of bursts, packets; `None` for independent losses.
     pub burst_packets: Option<f64>,
@@ -87,7 +89,7 @@ pub enum Buffer {
     Packets(u32),
 }
 
-/// Draws of one path: one stratified number for each quantity, whether it is used or not.
+/// Draws of one path. A stratified number is drawn for each quantity, even if the path does not use it.
 struct Strata {
     seed: u64,
     number: u64,
@@ -95,7 +97,7 @@ struct Strata {
 }
 
 impl Strata {
-    /// The next quantity's number, from 0 (included) to 1 (excluded).
+    /// Draws the number of the next quantity, from 0 (included) to 1 (excluded).
     fn unit(&mut self) -> f64 {
         self.dimension += 1;
         let (block, place) = (self.number / BLOCK, self.number % BLOCK);
@@ -114,7 +116,7 @@ impl Strata {
         self.unit() < probability
     }
 
-    /// A number with uniform logarithm.
+    /// Draws a number with uniformly distributed logarithm.
     fn log(&mut self, low: f64, high: f64) -> f64 {
         (low.ln() + (high.ln() - low.ln()) * self.unit()).exp()
     }
@@ -177,7 +179,7 @@ impl RandomPath {
         }
     }
 
-    /// Rate that the path carries, Mbit/s of IP packets before losses.
+    /// Returns the rate that the path carries, Mbit/s of IP packets before losses.
     #[must_use]
     pub fn carries_mbps(&self) -> f64 {
         match self.element {
@@ -186,13 +188,14 @@ impl RandomPath {
         }
     }
 
-    /// True behind a policer whose bucket holds more than a second of its rate: a start may then fill it before anything is dropped.
+    /// Returns true if the path has a policer whose bucket holds more than a second of its rate. A start may then use
+    /// up the bucket before anything is dropped.
     #[must_use]
     pub fn has_deep_bucket(&self) -> bool {
         matches!(self.element, Element::Policer(mbps, packets) if f64::from(packets) * PACKET_BITS > mbps * 1e6)
     }
 
-    /// Duration and warm-up of a run, s.
+    /// Returns duration and warm-up of a run, s.
     fn times_s(&self, length: Length) -> (f64, f64) {
         let rtt_s = self.rtt_ms / 1e3;
         let whole_s = (2_000.0 * PACKET_BITS / (self.carries_mbps() * 1e6)).max(40.0 * rtt_s).max(20.0);
@@ -206,7 +209,7 @@ impl RandomPath {
         }
     }
 
-    /// Names of what the path has beside a queue, in the order of the tables.
+    /// Returns the names of the path's elements beside a queue, such as `jitter`, in the order of the tables.
     #[must_use]
     pub fn kinds(&self) -> Vec<&'static str> {
         let loss = match self.loss {
@@ -233,7 +236,7 @@ impl RandomPath {
         if kinds.is_empty() { vec!["queue alone"] } else { kinds }
     }
 
-    /// Buffer and everything in [`kinds`](Self::kinds), with numbers, in one line.
+    /// Describes buffer and all elements in [`kinds`](Self::kinds) with their numbers, in one line.
     #[must_use]
     pub fn details(&self) -> String {
         let mut all = vec![match self.buffer {
@@ -260,7 +263,7 @@ impl RandomPath {
         all.join(", ")
     }
 
-    /// The path as a plan: `Auto`, `Told` (three runs), `BBR` and `CUBIC`.
+    /// Returns the path as a plan with the series `Auto`, `Told` (three runs), `BBR` and `CUBIC`.
     #[must_use]
     pub fn toml(&self, id: &str, length: Length) -> String {
         let (duration_s, warm_up_s) = self.times_s(length);
@@ -321,7 +324,7 @@ impl RandomPath {
     }
 }
 
-/// Least duration of a run of the short form, s.
+/// Returns the least duration of a run of the short form, s.
 fn short_s(rtt_ms: f64) -> f64 {
     (25.0 * rtt_ms / 1e3).max(1.5)
 }

@@ -1,4 +1,4 @@
-//! Scores of random paths: goodput beside that of DFCP told the rate, beside BBR and CUBIC, and self-made drops.
+//! Scores of random paths: goodput compared with DFCP told the rate, with BBR and with CUBIC, and self-inflicted drops.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::drawn::{Loss, RandomPath};
 use crate::expand::Run;
 use crate::record::Record;
 
-/// Shares of the judge's goodput below which a run counts.
+/// Share of the judge's goodput below which a run counts in [`Score::below_half`].
 pub const HALF: f64 = 0.5;
-/// The same, for the wider count.
+/// Share of the judge's goodput below which a run counts in [`Score::below_most`].
 pub const MOST: f64 = 0.8;
 /// Share of the offered packets that a bottleneck may drop because of its sender.
 pub const DROPS_MAX: f64 = 0.25;
-/// Loss up to which no path may be below half, if it is not in bursts.
+/// Greatest loss, without bursts, at which no path may be below half.
 pub const MODERATE_LOSS: f64 = 0.1;
-/// A shortfall counts if it exceeds so many standard errors of the counted datagrams.
+/// Number of standard errors of the counted datagrams that a shortfall must exceed to count.
 const ERRORS: f64 = 4.0;
 /// Bits of application data in a full datagram of DFCP.
 const DATAGRAM_BITS: f64 = 1412.0 * 8.0;
@@ -38,13 +38,14 @@ pub struct Row {
     pub id: PathId,
     /// The path.
     pub path: RandomPath,
-    /// The judge: the median of the runs that are told the rate.
+    /// Judge: the median of the runs of DFCP told the rate.
     pub told: Outcome,
-    /// Goodput of the worst of these runs, as a share of the best's.
+    /// Goodput of the worst run told the rate, as a share of the goodput of the best one.
     pub told_luck: f64,
     /// Series by label, without the judge.
     pub series: BTreeMap<String, Outcome>,
-    /// Standard error of a share of the judge's goodput, by the number of datagrams and the burstiness of losses.
+    /// Standard error of a share of the judge's goodput. It follows from the number of datagrams and the burstiness of
+    /// losses.
     pub error: f64,
 }
 
@@ -57,30 +58,30 @@ pub struct Score {
     pub paths: usize,
     /// Paths with less than half of the judge's goodput, beyond chance.
     pub below_half: usize,
-    /// Paths with less than 0.8 of it, beyond chance.
+    /// Paths with less than 0.8 of the judge's goodput, beyond chance.
     pub below_most: usize,
     /// Paths below half with at most 10 % of loss that is not in bursts.
     pub below_half_at_moderate_loss: usize,
     /// Paths with less than half of the better of BBR and CUBIC, beyond chance.
     pub below_half_of_rivals: usize,
-    /// Paths on which the bottleneck dropped more than it may.
+    /// Paths on which the bottleneck dropped more than permitted; see [`DROPS_MAX`].
     pub drops: usize,
-    /// Mean share of the judge's goodput, each counted as 1.2 at most.
+    /// Mean share of the judge's goodput. The share of each path counts as at most 1.2.
     pub mean: f64,
-    /// Share that 5 % of the paths do not reach.
+    /// Share of the judge's goodput that 5 % of the paths do not reach.
     pub p5: f64,
     /// Mean queueing delay, ms.
     pub queue_ms: f64,
 }
 
-/// A path on which a series misses what it should reach.
+/// A path on which a series falls short.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shortfall {
-    /// Place of the path among the rows.
+    /// Index of the path among the rows.
     pub row: usize,
     /// Share of the judge's goodput.
     pub share: f64,
-    /// True if the bottleneck dropped more than it may.
+    /// True if the bottleneck dropped more than permitted; see [`DROPS_MAX`].
     pub drops: bool,
 }
 
@@ -94,7 +95,7 @@ fn outcome(record: &Record) -> Option<Outcome> {
 }
 
 impl Row {
-    /// The row of a path, if all its runs are recorded.
+    /// Gathers the row of a path; `None` unless all its runs are recorded.
     #[must_use]
     pub fn gather(id: PathId, runs: &[Run], records: &BTreeMap<String, Record>) -> Option<Self> {
         let path = id.path();
@@ -117,12 +118,12 @@ impl Row {
         Some(Self { id, path, told: judge, told_luck, series, error })
     }
 
-    /// Share of the judge's goodput that a series reaches.
+    /// Returns the share of the judge's goodput that a series reaches.
     fn share(&self, outcome: &Outcome) -> f64 {
         outcome.goodput_bps / self.told.goodput_bps.max(1.0)
     }
 
-    /// True if a series reaches less than `part` of the judge's goodput, beyond chance.
+    /// Returns true if a series reaches less than `part` of the judge's goodput, beyond chance.
     fn is_below(&self, outcome: &Outcome, part: f64) -> bool {
         self.share(outcome) + ERRORS * self.error < part
     }
@@ -139,8 +140,8 @@ impl Row {
     }
 }
 
-/// Standard error of the share of two runs, of which each counts `datagrams`: the number that arrives varies by losses, in clusters of
-/// 2b − 1 for bursts of mean length b.
+/// Returns the standard error of the ratio of two runs with `datagrams` each. The number of arriving datagrams varies
+/// by losses, which come in clusters of 2b − 1 for bursts of mean length b.
 fn standard_error(loss: Option<Loss>, datagrams: f64) -> f64 {
     let datagrams = datagrams.max(1.0);
     let Some(Loss { share, burst_packets }) = loss else { return 1.0 / datagrams };
@@ -148,7 +149,7 @@ fn standard_error(loss: Option<Loss>, datagrams: f64) -> f64 {
     (2.0 * share / (1.0 - share).max(0.01) * cluster / datagrams).sqrt()
 }
 
-/// Counts of the series `label` on `rows`, and the paths on which it falls short, the worst first.
+/// Returns the counts of the series `label` on `rows`, and the paths on which it falls short, the worst first.
 #[must_use]
 pub fn score(rows: &[Row], label: &str) -> (Score, Vec<Shortfall>) {
     let mut score = Score { series: label.to_owned(), ..Score::default() };

@@ -11,7 +11,7 @@ fn ids_are_read_as_they_are_written() {
     }
 }
 
-/// A path must be the same on every machine and at every time: its id stands in reports.
+/// A path must be the same on every machine and in every version, because reports name paths by their ids.
 #[test]
 fn a_path_is_drawn_as_ever() {
     let path = RandomPath::draw(4, 17, Length::Whole);

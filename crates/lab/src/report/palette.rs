@@ -1,5 +1,5 @@
-//! Styles of series: colour, dashes, marker and hatching. Any two series of a figure differ in all four, so that each
-//! alone distinguishes them: in print without colour, for colour-blind readers, and where curves overlap.
+//! Styles of series: colour, dashes, marker and hatching. Any two series of a figure differ in all of them, so that one
+//! suffices to distinguish the series: in print without colour, for colour-blind readers, and where curves overlap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

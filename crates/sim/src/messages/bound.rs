@@ -51,6 +51,7 @@ pub enum Least {
 
 /// Maximum number of messages per group.
 const GROUP_MAX: usize = 160;
+/// Maximum number of messages per group for policies with reports, where every state is computed.
 const GROUP_WITH_REPORTS_MAX: usize = 26;
 /// Maximum price of a lost message, in datagrams. Higher prices have no practical meaning.
 const PRICE_MAX: f64 = 3e4;
@@ -134,7 +135,7 @@ impl Bound {
     }
 
     /// Returns loss share and cost of groups with repair symbols after them, for each size. The repair symbols are
-    /// spread over the remaining time or all sent at its end, whichever is better.
+    /// spread over the remaining time. With bursts they may also all be sent at its end, if that is better.
     fn without_reports(&self) -> Vec<(f64, f64)> {
         let is_bursty = matches!(self.losses, Losses::Bursts { .. });
         let most = self.group_max();

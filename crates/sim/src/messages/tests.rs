@@ -69,7 +69,7 @@ fn arq_repeats_a_lost_datagram_one_round_trip_after_the_next_one_came() {
         assert_eq!(found.datagrams, 41);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // The message is not requested: its retransmission would arrive when the message is 54 ms old, after the deadline.
+    // The message is not sent again: the request arrives when the message is 54 ms old, after its deadline.
     let found = report(model(Recovery::Arq, Duration::from_millis(53)), lost([3]), FORTY);
     assert_eq!((found.datagrams, found.due - found.in_time, found.late), (40, 1, 0));
 }

@@ -237,7 +237,7 @@ impl Receiver {
         self.stats.segments += 1;
         let (start, end) = (segment.seq, segment.seq + u64::from(segment.len_bytes));
         if end > self.window_end() {
-            // Data beyond the advertised window is dropped, but acknowledged.
+            // Data beyond the advertised window is dropped, and an acknowledgement is sent.
             self.ack_now = true;
             return;
         }
