@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// Splits runs of datagrams, which then cross the veth pair one by one.
+    /// Switches segmentation offload (GSO) and receive offload (GRO) off, so that datagrams cross the veth pair one by one.
     ///
     /// # Errors
     /// Fails on loopback, or if the tool is missing or fails.
@@ -91,8 +91,8 @@ impl Network {
         Ok(())
     }
 
-    /// Makes the server's end drop this number of each thousand datagrams, independently, before its UDP receives them. Rules for nftables
-    /// are installed even for 0, so that their cost is the same in all measurements.
+    /// Makes the server's end drop `per_mille` of 1000 datagrams, independently, before its UDP receives them. Rules for nftables are
+    /// installed even for 0, so that the rules cost the same in all measurements.
     ///
     /// # Errors
     /// Fails on loopback, or if the tool is missing or the kernel refuses.

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::limits::LATENESS_MAX;
 
-/// Delay of each packet's hand-over to the kernel, beyond its link's time. Never negative.
+/// Statistics of lateness: the time from a packet's departure on its emulated link to its write to the kernel. Never
+/// negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
-    /// Packets counted.
+    /// Number of measured packets.
     pub packets: u64,
     /// Median, in ms.
     pub p50_ms: f64,
@@ -29,7 +30,7 @@ pub(crate) struct LatenessCounter(Histogram<u64>);
 impl LatenessCounter {
     pub(crate) fn new() -> Self {
         let counter = Histogram::new_with_bounds(1, LATENESS_MAX.as_nanos() as u64, 2);
-        // Only contradictory bounds are refused; a resizing histogram has none.
+        // The constructor refuses only contradictory bounds; a resizing histogram has no bounds.
         Self(counter.unwrap_or_else(|_| Histogram::new(2).unwrap_or_else(|_| unreachable!("2 digits are possible"))))
     }
 

@@ -9,12 +9,13 @@ use crate::error::Error;
 use crate::limits::HELD_BYTES_MAX;
 use crate::packet::{Frame, Segment};
 
-/// Links of one direction, and the route of each pair over them.
+/// Links of one direction, and for each pair of hosts the route over these links.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionConfig {
     /// Configuration of each link.
     pub links: Vec<LinkConfig>,
-    /// Links that each pair's packets cross, in order. A link is the last one of all routes that use it, or of none.
+    /// For each pair of hosts, the links that its packets cross, in order. If a link is the last of one route, it is the last of
+    /// all routes that use it.
     pub routes: Vec<Vec<usize>>,
 }
 
@@ -25,10 +26,10 @@ impl DirectionConfig {
     }
 }
 
-/// Reading of a link; counts are since its start.
+/// Counters of a link at one time; counts are since the link's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
-    /// Packets queued, without the one being sent.
+    /// Packets in the queue, without the packet that is being transmitted.
     pub waiting_packets: usize,
     /// Counters of the link.
     pub stats: LinkStats,
@@ -65,8 +66,8 @@ impl Packet for Traveller {
     }
 }
 
-/// Links in order of time: a packet that leaves one enters the next at that very time, however late the caller is. Only packets of last
-/// links must be fetched in time.
+/// The links of one direction, simulated in order of time. A packet enters the next link at the exact time at which it leaves the
+/// previous link, even if the caller is late. The caller must fetch only the packets of last links in time.
 #[derive(Debug)]
 pub(crate) struct Links {
     links: Vec<Link<Traveller>>,
@@ -107,7 +108,7 @@ impl Links {
         })
     }
 
-    /// Route of a frame, by its pair of hosts if there are several; `None` without one.
+    /// Route of a frame, by its pair of hosts if there are several pairs; `None` if the frame has no route.
     pub(crate) fn route_of(&self, frame: &Frame) -> Option<usize> {
         match self.routes.len() {
             1 => Some(0),
@@ -123,7 +124,7 @@ impl Links {
         }
     }
 
-    /// Next packet that has left its last link by `now`, with the time it left.
+    /// Next packet that has left its last link by `now`, with the time of its departure.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Segment)> {
         self.carry(now);
         loop {
@@ -136,13 +137,13 @@ impl Links {
         }
     }
 
-    /// Time of the next [`pop`](Self::pop), so that packets leaving within `patience` are taken together.
+    /// Time of the next [`pop`](Self::pop). It is chosen so that packets that leave within `patience` are fetched together.
     pub(crate) fn next_time(&self, patience: Duration) -> Option<Time> {
         let times = self.links.iter().enumerate().filter_map(|(place, link)| {
             if self.is_last[place] {
                 link.next_time_together(patience)
             } else {
-                // A packet reaches the end only after the delays of all links on the way.
+                // A packet reaches the end of its route only after the delays of all later links.
                 link.next_time().map(|time| time + self.delay_behind(place))
             }
         });
@@ -158,7 +159,7 @@ impl Links {
         Ok(self.links.get_mut(link).ok_or(Error::Route)?.change(now, change)?)
     }
 
-    /// Reading of `link` at `now`; empty if it does not exist.
+    /// Counters of `link` at `now`; zeros if there is no such link.
     pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
         self.carry(now);
         let Some(link) = self.links.get_mut(link) else { return LinkReading::default() };
@@ -170,7 +171,7 @@ impl Links {
         self.links.iter().map(Link::stats).collect()
     }
 
-    /// All packets in the links.
+    /// Count of all packets inside the links.
     pub(crate) fn held(&self) -> Count {
         self.links.iter().fold(Count::default(), |mut sum, link| {
             sum += link.held();
@@ -178,7 +179,7 @@ impl Links {
         })
     }
 
-    /// Packets that have left the last link, per route.
+    /// Count of packets that have left the last link, per route.
     pub(crate) fn delivered(&self) -> &[Count] {
         &self.delivered
     }
@@ -194,13 +195,13 @@ impl Links {
         }
     }
 
-    /// Link with the earliest departure, among the last ones or among the others.
+    /// Link with the earliest departure, with its time: among the last links of routes if `last`, otherwise among all other links.
     fn earliest(&self, last: bool) -> Option<(usize, Time)> {
         let links = self.links.iter().enumerate().filter(|&(place, _)| self.is_last[place] == last);
         links.filter_map(|(place, link)| Some((place, link.next_time()?))).min_by_key(|&(_, at)| at)
     }
 
-    /// Minimum delay after a link.
+    /// Sum of the delays of all links behind `link` on a route; the minimum over all routes that use `link`.
     fn delay_behind(&self, link: usize) -> Duration {
         let behind = |route: &Vec<usize>| {
             let at = route.iter().position(|&other| other == link)?;

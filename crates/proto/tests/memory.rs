@@ -23,7 +23,8 @@ fn allocated_bytes() -> u64 {
     ALLOCATOR.allocated() as u64
 }
 
-/// Returns the memory of one idle connection. With `busy`, its small tables are filled as far as a peer can fill them.
+/// Returns the bytes of memory that one idle connection takes. With `busy`, its small tables are filled as far as a peer
+/// can fill them.
 fn idle_connection_bytes(busy: bool) -> u64 {
     const CONNECTIONS: u32 = 200;
     let mut server = Server::new(unsealed(1 << 30));
@@ -53,8 +54,8 @@ fn idle_connection_bytes(busy: bool) -> u64 {
     (allocated_bytes() - before) / u64::from(CONNECTIONS)
 }
 
-/// Maximum memory of an idle sealed connection, itself included. Memory for the handshake, for data, and for a bad path
-/// exists only while it is needed.
+/// Maximum memory of an idle sealed connection, bytes, the connection object included. Memory for the handshake, for
+/// data, and for a bad path exists only while it is needed.
 const IDLE_SEALED_BYTES_MAX: u64 = 6_000;
 
 /// Lets a caller and the server exchange datagrams for 30 ms.
@@ -72,8 +73,8 @@ fn exchange(server: &mut Server, caller: &mut Caller, handle: &mut Option<Handle
     }
 }
 
-/// Returns the memory of one idle accepted sealed connection, itself included. With `has_spoken`, after data was
-/// exchanged.
+/// Returns the bytes of memory that one idle accepted sealed connection takes, the connection object included. With
+/// `has_spoken`, the connection has exchanged data before.
 fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64 {
     const CONNECTIONS: u32 = 20;
     let mut server = Server::new(listener);
@@ -103,8 +104,8 @@ fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64
     (before - allocated_bytes()) / u64::from(CONNECTIONS)
 }
 
-/// A hostile peer leaves many blocks open, each with `symbols` symbols. Returns the allocated bytes, and the bytes
-/// charged for them.
+/// Makes a hostile peer leave many blocks open, each with `symbols` received symbols. Returns the allocated bytes, and the
+/// bytes charged for these blocks.
 fn modern_blocks(k: u16, symbols: u32) -> (u64, u64) {
     let mut server = Server::new(unsealed(64 << 20));
     let mut rogue = Rogue::new(1);

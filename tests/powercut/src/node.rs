@@ -16,11 +16,12 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) attributes: Attributes,
     pub(crate) durable_attributes: Attributes,
-    /// Time of the last change (`ctime`), which programs cannot set.
+    /// Time of the last change of content or attributes (`ctime`). Programs cannot set this time.
     pub(crate) changed: SystemTime,
-    /// Number of volatile names. A node without one is kept, because durable names may still refer to it.
+    /// Number of names in the running file system, flushed or not. A node with 0 is kept, because the disk may still have a name that
+    /// refers to it after a power cut.
     pub(crate) links: u32,
-    /// The latest name, for messages.
+    /// Directory and name under which the node was last named, for error messages.
     pub(crate) place: Option<(Ino, OsString)>,
 }
 
@@ -54,18 +55,19 @@ pub(crate) struct File {
 pub(crate) struct Directory {
     pub(crate) entries: BTreeMap<OsString, Ino>,
     pub(crate) durable: BTreeMap<OsString, Ino>,
-    /// Changes that turn `durable` into `entries`, oldest first.
+    /// Changes of names that are not yet durable, oldest first. Applied to `durable`, they give `entries`.
     pub(crate) unflushed: Vec<Change>,
 }
 
-/// An atomic change of names.
+/// A change of names in one directory. After a power cut, all or none of its names have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     /// Sequence number over all directories.
     pub(crate) number: u64,
-    /// New targets; `None` removes the name.
+    /// Changed names, each with its new inode; `None` removes the name.
     pub(crate) names: Vec<(OsString, Option<Ino>)>,
-    /// A change of another directory that becomes durable first. Journals guarantee this for moves, so a moved file never vanishes.
+    /// Directory and sequence number of another change that becomes durable before this change. For a move between directories, the
+    /// journals of real file systems guarantee that the new name is durable before the old name is removed. So a moved file never vanishes.
     pub(crate) after: Option<(Ino, u64)>,
 }
 
@@ -100,7 +102,7 @@ impl Node {
         self.file().filter(|_| self.links > 0).map_or(0, |file| file.content.blocks())
     }
 
-    /// Makes the content durable and, with `attributes`, also the attributes.
+    /// Makes the content durable. If `attributes` is true, also makes the attributes durable.
     pub(crate) fn flush(&mut self, attributes: bool) {
         match &mut self.kind {
             Kind::File(file) => {
@@ -129,7 +131,7 @@ impl Directory {
         self.unflushed.push(change);
     }
 
-    /// Durable entries after the first `count` unflushed changes.
+    /// Entries of a directory after a power cut, if the first `count` unflushed changes have become durable.
     pub(crate) fn with_changes(&self, count: usize) -> BTreeMap<OsString, Ino> {
         let mut entries = self.durable.clone();
         self.unflushed[..count].iter().for_each(|change| change.apply(&mut entries));

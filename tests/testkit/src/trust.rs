@@ -7,11 +7,11 @@ use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Security, StaticKey
 pub enum Trust {
     /// No encryption.
     Unsealed,
-    /// Unknown keys: three messages.
+    /// Encrypted. The client does not know the server's key: the handshake takes three messages.
     FirstContact,
-    /// Known key of the server: two messages.
+    /// Encrypted. The client knows the server's key: the handshake takes two messages.
     Pinned,
-    /// Pre-shared key: two messages.
+    /// Encrypted with a pre-shared key: the handshake takes two messages.
     PreShared,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Only an established session is retried: if the first connection fails, the command line is probably wrong.
 //!
-//! A silent session may recover, so the peer is called *in parallel*. If the session hears from the peer first, it
-//! continues; otherwise the new connection replaces it. An outage shorter than the idle timeout thus costs nothing.
+//! A silent session may recover, so the peer is called *in parallel*. If the session receives a datagram before the new
+//! connection replaces it, the session continues and the new connection is dropped. So an outage shorter than the idle
+//! timeout costs nothing.
 //! Errors that would also occur in another session end the transfer ([`TransferError::may_be_resumed`]).
 
 mod account;
@@ -143,7 +144,7 @@ enum Ended<T> {
     Followed(T),
 }
 
-/// Outage: a time without a session, or with a silent one.
+/// Outage: a time without a session, or with a silent session.
 struct Outage<T> {
     began: Instant,
     calls: Calls<T>,
@@ -166,7 +167,8 @@ struct Outages<'a, C> {
 }
 
 impl<C: Caller> Outages<'_, C> {
-    /// Runs a session, and calls the peer during silence and after a loss.
+    /// Runs a session until it ends or a parallel connection replaces it. Calls the peer while the session is silent, and
+    /// after the session was lost.
     async fn around(
         &mut self,
         session: impl Future<Output = Result<Report, TransferError>>,
@@ -223,7 +225,7 @@ impl<C: Caller> Outages<'_, C> {
         Outage { began: now, calls: Calls::default(), candidate: None, dead_end: None, lost: None }
     }
 
-    /// Decides about an outage: replaces the session, ends the transfer, or lets the outage go on.
+    /// Decides about an outage: replaces the session, ends the transfer, or continues the outage.
     fn settle(&self, mut outage: Outage<C::Connection>) -> Result<Settled<C::Connection>, Failed> {
         let now = Instant::now();
         if let Some((next, at)) = outage.candidate.take() {

@@ -16,13 +16,13 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::socket::Socket;
 
-/// The socket of an endpoint, and the data that its driver needs to change to it.
+/// A socket of an endpoint, and the data that the endpoint's driver needs to adopt this socket.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) socket: Arc<Socket>,
     /// Network namespace of the socket. `None` if it is unknown, because the application has made the socket.
     pub(super) namespace: Option<NetworkNamespace>,
-    /// Registration with the runtime, until a driver that is a task has changed to this socket.
+    /// Registration with the runtime, until a driver that runs as a task has adopted this socket.
     #[cfg(unix)]
     pub(super) arrivals: Option<Arrivals>,
 }
@@ -46,7 +46,7 @@ impl Bound {
     }
 }
 
-/// The old socket after a rebind, from which datagrams on their way are still received until `until`.
+/// The replaced socket after a rebind. Until the time `until`, the driver still receives datagrams from it.
 #[derive(Debug)]
 pub(super) struct Previous {
     pub(super) socket: Arc<Socket>,
@@ -70,8 +70,8 @@ impl Endpoint {
     /// - Closed ports and missing routes are not detected, as a probe would lack the socket's mark, device and network
     ///   namespace. [`connect`](Self::connect) then takes the whole connect timeout.
     /// - With `SO_REUSEPORT` the system chooses one of the port's sockets by the peer's address. If the peer has moved,
-    ///   or a socket was bound or closed, a datagram may arrive at another endpoint than that of its connection, and is
-    ///   dropped without an answer. If this persists, the connection ends with
+    ///   or a socket was bound or closed, a datagram may arrive at an endpoint that does not have its connection. This
+    ///   endpoint drops the datagram without an answer. If this persists, the connection ends with
     ///   [`TimedOut`](crate::ConnectionError::TimedOut), and a connection attempt with
     ///   [`HandshakeTimeout`](crate::ConnectionError::HandshakeTimeout). Steer datagrams by connection id with your own
     ///   filter (`SO_ATTACH_REUSEPORT_CBPF`), or use one endpoint, from whose clones any number of threads may accept.
@@ -175,7 +175,7 @@ impl EndpointShared {
         Arc::clone(&self.bound().socket)
     }
 
-    /// Checks whether another socket can serve all connections, and makes the driver change to it.
+    /// Checks that the socket in `bound` can serve all connections, and makes the driver adopt this socket.
     fn go_over(&self, bound: Bound) -> io::Result<()> {
         let connections = {
             let table = self.table();

@@ -12,7 +12,7 @@ pub(crate) const GSO_NONE: u8 = 0;
 pub(crate) const GSO_TCPV4: u8 = 1;
 /// GSO type of TCP over IPv6.
 pub(crate) const GSO_TCPV6: u8 = 4;
-/// GSO type of UDP over either, with datagrams of equal length.
+/// GSO type of UDP over IPv4 or IPv6. A superpacket of this type has datagrams of equal length, except the last.
 pub(crate) const GSO_UDP_L4: u8 = 5;
 /// Flag for TCP types if the first segment has CWR set (RFC 3168).
 pub(crate) const GSO_ECN: u8 = 0x80;
@@ -22,9 +22,9 @@ pub(crate) const GSO_ECN: u8 = 0x80;
 pub(crate) struct VnetHeader {
     pub(crate) flags: u8,
     pub(crate) gso_kind: u8,
-    /// Length of a superpacket's headers; a hint.
+    /// Length of a superpacket's headers, bytes. Only a hint: the receiver must not rely on it.
     pub(crate) headers_bytes: u16,
-    /// Payload of each segment except the last.
+    /// Payload bytes of each segment except the last.
     pub(crate) segment_bytes: u16,
     /// Offset at which summing starts.
     pub(crate) checksum_start: u16,

@@ -24,12 +24,12 @@ const SAME_NAME: &str = "the receiver's file system does not tell its name from 
 /// Entry that is confirmed after the next flush.
 #[derive(Debug)]
 pub(crate) enum Unpublished {
-    /// A received file that lacks its final name.
+    /// A complete received file that does not yet have its final name.
     File(Box<Finished>),
     /// An existing file with the same content, which may not have been flushed yet.
     Unchanged(Box<Existing>),
-    /// An existing foreign file with the same content, and the received file. The received one is flushed too, as if it
-    /// were stored: the response time must not reveal that the foreign file exists.
+    /// An existing file of another sender with the same content, and the received file. The received file is flushed,
+    /// too, as if it were stored: the response time must not reveal that the other file exists.
     Adopted(Box<(Existing, Finished)>),
     /// A complete directory.
     Directory {
@@ -185,11 +185,12 @@ impl Store {
         replace.is_always() || (replace.is_possible() && is_asked())
     }
 
-    /// Returns the spelling key of a file or link. `None` if the file system does not fold names, or if no existing
-    /// file may be replaced.
+    /// Checks that a file or link does not replace an entry of the same session whose name the file system treats as
+    /// equal (for example, a name in another case). Returns hashes of the entry's path and inode, for later checks.
+    /// `None` if the file system never treats different names as equal, or if no existing entry may be replaced.
     ///
     /// # Errors
-    /// Fails if the entry would replace another file of the same session.
+    /// Fails if the entry would replace an entry of the same session.
     pub(super) fn check_spelling(
         &self,
         place: &Place,

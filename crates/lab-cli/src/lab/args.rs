@@ -48,10 +48,10 @@ pub enum LabCommand {
     Job(JobArgs),
     /// Add records that other machines have made
     Collect(CollectArgs),
-    /// Compare the simulator with another platform: run the small form of plans on both until every mean is certain
+    /// Compare the simulator with another platform: run the small form of plans on both until the mean of every point is precise
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
-    /// Run the automatic rate on random paths beside DFCP told the rate, BBR and CUBIC, and count where it falls short
+    /// Compare the automatic rate on random paths with DFCP at a given rate, BBR and CUBIC, and count the paths where it falls short
     Paths(PathsArgs),
     /// Show one run in detail: goodput, windows, queues and drops over time, and the packets
     Trace(TraceArgs),
@@ -59,7 +59,7 @@ pub enum LabCommand {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guest(GuestArgs),
-    /// Build and list the Linux kernels that run plans in virtual time, and run programs there
+    /// Build and list Linux kernels for runs in virtual time, and run a program on such a kernel
     #[cfg(target_os = "linux")]
     Kernel(kernel::KernelArgs),
 }
@@ -408,7 +408,7 @@ pub struct AgreeArgs {
     /// Concurrent runs [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Exit with 1 if fewer than 95 % of the certain points without random loss, or 90 % of those with it, agree
+    /// Exit with 1 if fewer than 95 % of the points without random loss agree, or fewer than 90 % of the points with random loss
     #[arg(long)]
     pub check: bool,
     /// Directory of the plans, and the format of the output.

@@ -47,12 +47,12 @@ pub struct Claim {
     pub standard_errors: Option<f64>,
     /// `flat`: greatest (max − min) / max. `monotone`: greatest step in the wrong direction, as a share. `equal`:
     /// greatest (max − min) / mean over the flows of a run; the mean or median of the runs counts. `unequal`: least
-    /// such value, which must also exceed chance.
+    /// (max − min) / mean, which must also exceed chance.
     pub tolerance: Option<f64>,
     /// `monotone`: least relative change from first to last point, default 0.02. `curved`: least deviation from the
     /// straight line, as a share of the change from first to last point, default 0.05.
     pub change: Option<f64>,
-    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0
+    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: least share of points at which the claim must hold, from 0
     /// to 1. Default: all points.
     pub share: Option<f64>,
     /// `monotone`: true if the metric must fall instead of rise.
@@ -62,8 +62,8 @@ pub struct Claim {
     pub window_s: Option<(f64, f64)>,
     /// Width of the bins, s: a multiple of the plan's `bin_s`, which is the default.
     pub bin_s: Option<f64>,
-    /// Known reason for a failure, with the range of values that it explains. Without it, a failed claim counts as a
-    /// difference.
+    /// Known reason for a failure, with the range of values that the reason explains. Without a reason, a failed claim
+    /// counts as a difference.
     pub because: Option<Because>,
     /// Name of the platform that ran the series; `None` for the simulator. Set by the comparison of platforms, never in
     /// a plan.
@@ -84,7 +84,8 @@ impl Claim {
 pub struct Because {
     /// Reason, as a clause that continues “because”.
     pub why: String,
-    /// Range of values that the reason explains. Each value for which the claim fails must lie within it.
+    /// Range of metric values that the reason explains. At every point at which the claim fails, the value must lie in this range.
+    /// Otherwise the reason does not apply, and the claim differs.
     pub within: (f64, f64),
 }
 
@@ -105,17 +106,17 @@ pub enum Tag {
 pub enum ClaimKind {
     /// The metric lies in `within`.
     Value,
-    /// The metric of `series` divided by that of `to` lies in `within`.
+    /// The metric of `series` divided by the metric of `to` lies in `within`.
     Ratio,
-    /// The metric of `series` is at least `factor` times that of `to`.
+    /// The metric of `series` is at least `factor` times the metric of `to`.
     Order,
-    /// The metric of `series` is at most `factor` times that of `to`, plus `plus`.
+    /// The metric of `series` is at most `factor` times the metric of `to`, plus `plus`.
     Below,
     /// The metric varies little over the sweep: by `tolerance` at most.
     Flat,
     /// The metric rises (or falls) along the sweep.
     Monotone,
-    /// The metric at the last point divided by that at the first point lies in `within`, a range that excludes 1.
+    /// The metric at the last point divided by the metric at the first point lies in `within`, a range that excludes 1.
     Growth,
     /// The metric lies on one side of the straight line between its first and last point.
     Curved,

@@ -97,7 +97,7 @@ struct Strata {
 }
 
 impl Strata {
-    /// Draws the number of the next quantity, from 0 (included) to 1 (excluded).
+    /// Returns the stratified random number for the next quantity, from 0 (included) to 1 (excluded).
     fn unit(&mut self) -> f64 {
         self.dimension += 1;
         let (block, place) = (self.number / BLOCK, self.number % BLOCK);
@@ -188,8 +188,8 @@ impl RandomPath {
         }
     }
 
-    /// Returns true if the path has a policer whose bucket holds more than a second of its rate. A start may then use
-    /// up the bucket before anything is dropped.
+    /// Returns true if the path has a policer whose bucket holds more tokens than a second of its rate adds. A flow's
+    /// start may then use up the bucket before a packet is dropped.
     #[must_use]
     pub fn has_deep_bucket(&self) -> bool {
         matches!(self.element, Element::Policer(mbps, packets) if f64::from(packets) * PACKET_BITS > mbps * 1e6)
@@ -236,7 +236,7 @@ impl RandomPath {
         if kinds.is_empty() { vec!["queue alone"] } else { kinds }
     }
 
-    /// Describes buffer and all elements in [`kinds`](Self::kinds) with their numbers, in one line.
+    /// Returns a line that describes the buffer and all elements in [`kinds`](Self::kinds), with their values.
     #[must_use]
     pub fn details(&self) -> String {
         let mut all = vec![match self.buffer {
@@ -263,7 +263,8 @@ impl RandomPath {
         all.join(", ")
     }
 
-    /// Returns the path as a plan with the series `Auto`, `Told` (three runs), `BBR` and `CUBIC`.
+    /// Returns a plan, as TOML text, whose topology is this path. Its series are `Auto` (automatic rate), `Told` (DFCP at a given
+    /// rate), `BBR` and `CUBIC`; `Told` has three runs.
     #[must_use]
     pub fn toml(&self, id: &str, length: Length) -> String {
         let (duration_s, warm_up_s) = self.times_s(length);

@@ -30,7 +30,8 @@ const OWN_EVERY: Duration = Duration::from_micros(400);
 const OWN_WITHIN: Duration = Duration::from_millis(100);
 const OWN_RATE_BPS: u64 = 50_000_000;
 
-/// Memory of the victim for 16 384 messages, for the places of those waiting for its application, and for its other allocations, KiB.
+/// Permitted memory of the victim in KiB: the states of 16 384 messages, the queue of messages that wait for its application, and other
+/// allocations.
 const REMEMBERED_KIB: u64 = 2_048;
 /// Bytes for the id of a message.
 const ID_BYTES: u64 = 9;
@@ -46,13 +47,13 @@ pub enum Attack {
     Unfinished,
     /// Repair symbols over groups whose messages never arrive.
     Groups,
-    /// Empty messages with a deadline of 71 minutes, as known neighbours of others.
+    /// Empty messages with a deadline of 71 minutes. The victim keeps them, because they may help to decode other messages of their group.
     Known,
-    /// Known neighbours with the greatest size of a group's message.
+    /// Like `Known`, with the greatest length of a message in a group.
     KnownLong,
     /// A single symbol of each of many messages of two bytes.
     UnfinishedSmall,
-    /// Repair symbols over two messages each, which never arrive.
+    /// Repair symbols over groups of two messages. The messages never arrive.
     GroupsSmall,
     /// Datagram numbers and message ids that jump ahead by 20 000: each datagram replaces all remembered ids.
     Leaps,
@@ -62,9 +63,9 @@ pub enum Attack {
     Old,
     /// A lifetime of one microsecond, by a clock that runs backwards. (A lifetime of zero is refused unread.)
     NoLifetime,
-    /// The longest lifetime except an unlimited one, 71 minutes, and an age of nearly as much.
+    /// A lifetime of 71 minutes, the longest limited lifetime, and an age of nearly 71 minutes.
     Years,
-    /// Ids far ahead of any that can have been sent.
+    /// Ids far ahead of all ids that can have been sent.
     FarAhead,
     /// A receiver that claims all of the victim's messages.
     ClaimsAll,
@@ -162,7 +163,7 @@ struct Most {
 }
 
 impl Cost {
-    /// Exceeded limit, as a sentence; `None` if all are met.
+    /// The exceeded limit, as a sentence; `None` if all limits are met.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
         let Most { memory_kib, uncharged_kib, drawn_bytes, delivered } = self.most;
@@ -180,7 +181,7 @@ impl Cost {
     }
 }
 
-/// An open session of a victim with a puppet.
+/// An open session between a victim and an attacker that the test controls.
 struct Scene {
     now: Time,
     victim: Host,
@@ -189,7 +190,8 @@ struct Scene {
     cost: Cost,
     memory_before_kib: u64,
     charged_before_bytes: u64,
-    /// Number of message ids used by the attacker. Their state has been charged since the start of the session, with its reserve.
+    /// Number of message ids that the attacker has used. Their states are not charged one by one: the session's reserve has paid for them
+    /// since its start.
     ids: u64,
     cpu: Duration,
 }
@@ -242,7 +244,7 @@ impl Scene {
         self.timed(|victim, now| drop(victim.receive(now, stranger(1), &mut datagram)));
     }
 
-    /// Takes the datagrams that the victim sends now; returns their numbers.
+    /// Receives the datagrams that the victim sends now; returns their datagram numbers.
     fn hear(&mut self) -> Vec<u32> {
         let mut numbers = Vec::new();
         loop {
@@ -277,7 +279,7 @@ impl Scene {
     }
 }
 
-/// Attacks with this number of datagrams. A victim that sends runs for the time that the datagrams would take.
+/// Attacks with this number of datagrams. If the victim is the sender, it runs for the time that these datagrams would take.
 ///
 /// # Errors
 /// Fails if a message cannot be made.
@@ -311,7 +313,7 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
         Attack::GroupsSmall => {
             let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
-            // The same symbol twice: two different ones would suffice to decode.
+            // The same symbol twice: two different symbols would suffice to decode.
             Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
         }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },
@@ -371,8 +373,8 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let delivered = match attack {
         Attack::Honest | Attack::Years | Attack::Known | Attack::KnownLong | Attack::Leaps => datagrams,
         Attack::Replayed => 1,
-        // Delivered are the first message, which has no other delay to compare with, and one after each minute by which
-        // the clock has run back: the receiver then assumes that the clock was set.
+        // The victim delivers the first message, because it has no other delay to compare with. It delivers another message
+        // after each minute by which the clock has run back, because it then assumes that the clock was set.
         Attack::NoLifetime => 1 + datagrams / 600_000,
         Attack::Old => 4,
         _ => 0,
@@ -413,7 +415,8 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
         scene.now += Duration::from_micros(50);
     }
     let seconds = PAUSE.as_secs_f64() * datagrams as f64;
-    // Traffic without proofs is limited as for data (§11.1): six seconds of the rate, and one transmission of each message in any case.
+    // Traffic without proofs is limited as for data (§11.1): the bytes of six seconds at the rate, and in any case one transmission of
+    // each message.
     let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
     // The victim's application chooses how many messages it hands over, so they are not charged to the attack.
     Ok(scene.finish(Most { memory_kib: 16 << 10, uncharged_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))

@@ -6,23 +6,24 @@ use dfcp_wire::StreamId;
 
 use crate::stream::recv::RecvStream;
 
-/// Number of reports that name a stream after each change or question: three copies survive a path with heavy loss.
+/// Number of reports that contain the record of a stream after each change of the stream, and after each question of
+/// the peer. With three copies, at least one arrives over a path with heavy loss.
 pub(super) const COPIES: u8 = 3;
 
-/// State that decides in which reports a stream is named.
+/// State that decides which reports contain the record of a stream (the stream is *named* in a report).
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Number of reports that still have to name the stream for its news.
+    /// Number of reports that still have to contain the record of the stream because of its latest change.
     pub(super) news: u8,
-    /// Membership in each of the three queues.
+    /// True if the stream waits in the queue of `Reason::Fresh`; the two fields below are for `Again` and `Open`.
     pub(super) waits_fresh: bool,
     pub(super) waits_again: bool,
     pub(super) waits_open: bool,
-    /// The report that named the stream last.
+    /// The latest report that contains a record of the stream.
     pub(super) report: u32,
 }
 
-/// The reason why a report names a stream.
+/// Reason for a stream's record in a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reason {
     Fresh,
@@ -30,12 +31,12 @@ pub(super) enum Reason {
     Open,
 }
 
-/// A receiving half, its naming state and its pending events.
+/// A receiving half, with the state that decides which reports contain its record, and its pending events.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     pub(super) stream: RecvStream,
     pub(super) named: Named,
-    /// An `Opened` event is pending. The stream is in the event queue while any event is.
+    /// An `Opened` event is pending. While any event is pending, the stream is in the event queue.
     pub(super) opened: bool,
     /// A `Readable` event is pending.
     pub(super) readable: bool,
@@ -61,7 +62,7 @@ impl Half {
         }
     }
 
-    /// Returns true while reports still owe news of the stream.
+    /// Returns true while further reports must contain the stream's latest change.
     pub(super) const fn owes_news(&self) -> bool {
         self.named.news > 0
     }

@@ -10,15 +10,16 @@ use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
-/// Queues of streams with news and of streams with open blocks. In each, the stream that was named longest ago comes
-/// first. A stream that no longer needs naming leaves its queue when it reaches the front.
+/// Queues of streams with unreported changes (*news*) and of streams with open blocks. In each queue, the stream whose
+/// record was in a report longest ago comes first. A stream that needs no further record leaves its queue when it
+/// reaches the front.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
-    /// Streams with news that no report has contained yet. They precede copies: when thousands of streams end at the
-    /// same time, the last must not wait until the first have been named three times, or their senders would send
-    /// questions.
+    /// Streams with news that no report has contained yet. Their records precede repeated records: when thousands of
+    /// streams end at the same time, the last streams must not wait until the first have been in three reports.
+    /// Otherwise the senders of the last streams would send questions.
     fresh: VecDeque<StreamId>,
-    /// Streams whose news still needs copies in further reports.
+    /// Streams whose news must be repeated in further reports.
     again: VecDeque<StreamId>,
     open: VecDeque<StreamId>,
     /// Number of streams whose news still needs to be reported.

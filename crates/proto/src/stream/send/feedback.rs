@@ -12,7 +12,7 @@ use crate::proof::Layout;
 /// Totals over the unacknowledged blocks that a report lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Listed {
-    /// Streams that the report names.
+    /// Number of streams with a record in the report.
     pub(crate) streams: u32,
     /// Symbols that the peer has of the open blocks.
     pub(crate) symbols: u64,
@@ -68,8 +68,8 @@ impl SendStream {
         StreamState { stream: self.id, kib_read, ..StreamState::default() }
     }
 
-    /// Records that a report has passed a symbol of block `block_id` by: the symbol has arrived or is lost. Returns the
-    /// data bytes in the symbol; `None` if the block has left the window.
+    /// Records that a report covers the datagram of a symbol of block `block_id`: the symbol has arrived or is lost.
+    /// Returns the data bytes in the symbol; `None` if the block has left the window.
     pub(crate) fn on_fate(&mut self, block_id: u32) -> Option<usize> {
         let index = block_id.checked_sub(self.first_id).map(|index| index as usize);
         let block = index.and_then(|index| self.blocks.get_mut(index))?;
@@ -81,7 +81,7 @@ impl SendStream {
     /// Applies a record of a report whose proofs have been checked.
     ///
     /// # Errors
-    /// The record names blocks that were never sent.
+    /// The record lists blocks that were never sent.
     pub(crate) fn on_record(
         &mut self,
         state: &StreamState,
@@ -101,8 +101,8 @@ impl SendStream {
         Ok(listed)
     }
 
-    /// Handles a report that does not name the stream: if it has passed symbols by without naming their blocks, the
-    /// peer is asked for a report at `at`.
+    /// Handles a report without a record of this stream. If the report covers datagrams with symbols of this stream, the
+    /// stream requests another report at time `at`.
     pub(crate) fn on_unnamed(&mut self, at: Time) {
         if self.ask_at.is_none() && self.blocks.iter().any(|block| block.is_open() && block.unreported > 0) {
             self.ask_at = Some(at);
@@ -119,7 +119,8 @@ impl SendStream {
         shared.peer_memory.bytes = shared.peer_memory.bytes.saturating_sub(unread_bytes);
     }
 
-    /// Checks the proof in an acknowledgement of our FIN, if it names our `end` or no end.
+    /// Checks the proof in an acknowledgement of our FIN. An acknowledgement of another `end` than ours is ignored; without
+    /// an `end`, it is for ours.
     pub(crate) fn check_end(&self, end: Option<u32>, proof: u32) -> Result<(), PeerMisbehaved> {
         match self.end().filter(|&ours| end.is_none_or(|named| named == ours)) {
             Some(ours) => self.proofs.check_end(ours, proof),

@@ -120,8 +120,8 @@ pub(crate) struct SendStream {
     blocks_read: u32,
     /// Blocks before this index have all the proactive repair that they need.
     proactive_from: usize,
-    /// Time at which the peer is asked for a report. Set when a report has passed symbols by without naming their
-    /// blocks.
+    /// Time at which the stream requests a report from the peer. Set when a report covers datagrams with symbols of this
+    /// stream, but has no record of the stream.
     ask_at: Option<Time>,
     /// The session's lists that contain this stream.
     pub(crate) listed_in: Lists,

@@ -39,7 +39,8 @@ impl SendStream {
         taken
     }
 
-    /// Updates the session's sums after a change of this stream's bytes in the send buffer from `before`.
+    /// Updates the session's sums over all streams, after this stream's bytes in the send buffer have changed. `before`
+    /// is the number of these bytes before the change.
     pub(super) fn on_buffered_change(&self, before: u64, shared: &mut SendShared) {
         let after = self.buffered_bytes();
         shared.buffered_bytes = shared.buffered_bytes - before + after;
@@ -67,7 +68,7 @@ impl SendStream {
         self.source.waiting_bytes() <= self.unsent_bytes_max(flight, shared) / 2 && self.space_bytes(flight, shared) > 0
     }
 
-    /// Returns true once when there is room again for a writer that found none.
+    /// Returns true once when the buffer has room again, after a write had found no room.
     pub(crate) fn wakes_writer(&mut self, flight: &Flight, shared: &SendShared) -> bool {
         let wakes = self.write_blocked && self.asks_for_more(flight, shared);
         self.write_blocked &= !wakes;
@@ -135,7 +136,7 @@ impl SendStream {
         self.window_is_open(self.source.next_bytes() as u64, shared)
     }
 
-    /// Returns true if the writer has more data than it could write.
+    /// Returns true if the latest write was cut short, so the writer has more data.
     pub(crate) fn has_more_to_come(&self) -> bool {
         self.more_to_come
     }
