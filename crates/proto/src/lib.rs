@@ -43,6 +43,7 @@ mod stream;
 pub use classic::inctokens;
 #[cfg(feature = "classic")]
 pub use config::ClassicSettings;
+pub use config::controller::{Mark, PathStart, RateController, RateControllerFactory, ReportSeen};
 pub use config::{Config, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 pub use connection::Parameters;

@@ -1,9 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::controller::Mark;
 
 const MBIT: f64 = 1e6;
 const DATAGRAM_BYTES: u64 = 1_500;
+
+fn seen(now: Time, rtt: Duration, marks: &[Mark], is_limited: bool) -> ReportSeen<'_> {
+    ReportSeen { now, rtt: Some(rtt), marks, is_limited, has_messages: false }
+}
 
 /// A bottleneck with a queue, and a receiver which tells of every fourth datagram. It knows no more than a path does.
 struct Path {
@@ -83,7 +88,7 @@ impl Path {
             if known <= next_s {
                 let (_, mark) = self.on_their_way.pop_front().expect("there is one");
                 let rtt = Duration::from_secs_f64(self.now_s - mark.sent_at.as_ns() as f64 / 1e9);
-                control.on_report(Self::at(self.now_s), Some(rtt), &[mark], false);
+                control.on_report(seen(Self::at(self.now_s), rtt, &[mark], false));
             } else if self.in_flight(control) >= control.in_flight_max() && !self.on_their_way.is_empty() {
                 next_s = known;
             } else {
@@ -296,7 +301,7 @@ fn without_anything_to_send_nothing_grows() {
         control.on_sent(path.sent);
         while let Some((at_s, mark)) = path.on_their_way.front().copied().filter(|(at_s, _)| *at_s <= path.now_s) {
             path.on_their_way.pop_front();
-            control.on_report(Path::at(at_s), Some(Duration::from_millis(50)), &[mark], true);
+            control.on_report(seen(Path::at(at_s), Duration::from_millis(50), &[mark], true));
         }
         assert!(control.window <= window * 1.001, "{step}: {} of {window}", control.window);
     }
@@ -322,7 +327,7 @@ proptest! {
             control.on_sent(sent);
             let sent_at = Time::from_us(now_us.saturating_sub(rtt_us));
             let marks = [received / 2, received].map(|received| Mark { sent: sent.saturating_sub(received), received, sent_at, arrived_us });
-            control.on_report(Time::from_us(now_us), Some(Duration::from_micros(rtt_us.max(1))), &marks, is_limited);
+            control.on_report(seen(Time::from_us(now_us), Duration::from_micros(rtt_us.max(1)), &marks, is_limited));
             prop_assert!(control.window.is_finite() && control.window >= WINDOW_MIN, "{:?}", control);
             prop_assert!(control.target_s() >= 0.0);
             prop_assert!((0.0..=0.9).contains(&control.path_loss.share), "{:?}", control.path_loss);
