@@ -61,6 +61,7 @@ pub use identity::Identity;
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
+pub use path::delivery_control::DeliveryControllers;
 pub use path::ecn::{Ecn, Origin};
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};

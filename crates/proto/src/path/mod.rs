@@ -4,6 +4,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod credit;
+pub(crate) mod delivery_control;
 mod discovery;
 pub(crate) mod ecn;
 pub(crate) mod flight;
@@ -20,6 +21,8 @@ pub(crate) mod rate;
 pub(crate) mod rate_control;
 pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;
+#[cfg(test)]
+mod test_path;
 pub(crate) mod unjudged;
 pub(crate) mod windowed;
 

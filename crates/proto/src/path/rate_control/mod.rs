@@ -23,7 +23,7 @@
 mod account;
 mod capacity;
 
-mod clock_drift;
+pub(in crate::path) mod clock_drift;
 mod cubic;
 mod ebb;
 pub(crate) mod history;
