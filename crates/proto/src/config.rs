@@ -2,6 +2,7 @@
 
 #[cfg(feature = "classic")]
 mod classic_settings;
+pub(crate) mod controller;
 mod path_hint;
 mod setters;
 
@@ -14,6 +15,7 @@ use dfcp_wire::handshake::Offer;
 
 #[cfg(feature = "classic")]
 pub use self::classic_settings::ClassicSettings;
+use self::controller::RateControllerFactory;
 pub use self::path_hint::PathHint;
 use crate::codec::{Codec, RandomLinear};
 use crate::dscp::Dscp;
@@ -228,6 +230,10 @@ pub struct Config {
     /// sockets, the crate `dfcp` always sets [`RandomLinear`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub codec: &'static dyn Codec,
+    /// Factory of other controllers of an automatic rate, for research. Default `None`: the controller of
+    /// `spec/protocol.md`, "Automatic rate".
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub rate_controllers: Option<&'static dyn RateControllerFactory>,
     /// Observer of the events of connections with this configuration. Default `None`, at no cost.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub observer: Option<Observer>,
@@ -268,6 +274,7 @@ impl Config {
             classic: ClassicSettings::default(),
             path_hint: None,
             codec: &RandomLinear,
+            rate_controllers: None,
             observer: None,
             danger_key_log: None,
         }

@@ -43,6 +43,7 @@ mod stream;
 pub use classic::inctokens;
 #[cfg(feature = "classic")]
 pub use config::ClassicSettings;
+pub use config::controller::{Mark, PathStart, RateController, RateControllerFactory, ReportSeen};
 pub use config::{Config, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 pub use connection::Parameters;
@@ -60,6 +61,7 @@ pub use identity::Identity;
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
+pub use path::delivery_control::DeliveryControllers;
 pub use path::ecn::{Ecn, Origin};
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};

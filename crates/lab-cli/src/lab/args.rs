@@ -329,6 +329,25 @@ impl From<Reference> for Platform {
     }
 }
 
+/// Controller of an automatic rate, as a series of random paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum RateSeries {
+    /// The product's controller.
+    #[default]
+    Auto,
+    /// The controller that is judged by delivery, in trial.
+    Delivery,
+}
+
+impl RateSeries {
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Delivery => "Delivery",
+        }
+    }
+}
+
 /// `dfcp lab paths`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -356,6 +375,9 @@ pub struct PathsArgs {
     /// runs are missing
     #[arg(long, value_name = "DIR")]
     pub judges: Option<PathBuf>,
+    /// Series whose worst paths are listed, and which --check judges
+    #[arg(long, value_enum, value_name = "NAME", default_value = "auto")]
+    pub series: RateSeries,
     /// Paths listed, the worst first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub worst: usize,

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::args::{PathsArgs, PlatformsArg, RunsArg};
 use super::{make, platforms};
 
-/// Label of the series that is judged.
-const JUDGED: &str = "Auto";
+/// Labels of the series of an automatic rate.
+const CONTROLLERS: [&str; 2] = ["Auto", "Delivery"];
 
 /// Greatest share of paths on which the automatic rate may reach less than half of the judge's goodput.
 const BELOW_HALF_MAX: f64 = 0.02;
@@ -47,7 +47,7 @@ pub(super) async fn run(args: PathsArgs) -> anyhow::Result<()> {
         None => BTreeMap::new(),
     };
     let missing: Vec<Run> = all.iter().filter(|run| !known.contains_key(&run.hash)).cloned().collect();
-    let has_new_judges = missing.iter().any(|run| run.series != JUDGED);
+    let has_new_judges = missing.iter().any(|run| !CONTROLLERS.contains(&run.series.as_str()));
     let which = RunsArg {
         quick: false,
         small: false,
@@ -61,13 +61,13 @@ pub(super) async fn run(args: PathsArgs) -> anyhow::Result<()> {
         keep(directory, &plan, &judges(&all), &known)?;
     }
     let rows: Vec<Row> = ids.iter().zip(&runs).filter_map(|(id, runs)| Row::gather(*id, runs, &known)).collect();
-    show(&rows, args.worst, args.json);
-    if args.check { check(&rows) } else { Ok(()) }
+    show(&rows, args.series.label(), args.worst, args.json);
+    if args.check { check(&rows, args.series.label()) } else { Ok(()) }
 }
 
 /// Returns the runs of DFCP told the rate, of BBR and of CUBIC.
 fn judges(runs: &[Run]) -> Vec<Run> {
-    runs.iter().filter(|run| run.series != JUDGED).cloned().collect()
+    runs.iter().filter(|run| !CONTROLLERS.contains(&run.series.as_str())).cloned().collect()
 }
 
 /// Archives the records of the judges in `directory`. Records of the seed's other paths that are there are kept.
@@ -89,9 +89,10 @@ fn write(ids: &[PathId], directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(rows: &[Row], worst: usize, is_json: bool) {
-    let scores: Vec<Score> = [JUDGED, "BBR", "CUBIC"].iter().map(|label| score(rows, label).0).collect();
-    let (_, shortfalls) = score(rows, JUDGED);
+fn show(rows: &[Row], judged: &str, worst: usize, is_json: bool) {
+    let scores: Vec<Score> =
+        [CONTROLLERS[0], CONTROLLERS[1], "BBR", "CUBIC"].iter().map(|label| score(rows, label).0).collect();
+    let (_, shortfalls) = score(rows, judged);
     if is_json {
         let of = |score: &Score| {
             json!({
@@ -101,7 +102,7 @@ fn show(rows: &[Row], worst: usize, is_json: bool) {
                 "mean": score.mean, "p5": score.p5, "queue_ms": score.queue_ms,
             })
         };
-        let short: Vec<Value> = shortfalls.iter().filter_map(|it| as_json(rows, it)).collect();
+        let short: Vec<Value> = shortfalls.iter().filter_map(|it| as_json(rows, judged, it)).collect();
         output::json(&json!({ "scores": scores.iter().map(of).collect::<Vec<_>>(), "shortfalls": short }));
         return;
     }
@@ -113,11 +114,11 @@ fn show(rows: &[Row], worst: usize, is_json: bool) {
     table(&scores);
     by_kind(rows);
     if !shortfalls.is_empty() {
-        output::line(&format!("\nWorst paths of {JUDGED}, each with its command:"));
+        output::line(&format!("\nWorst paths of {judged}, each with its command:"));
     }
     for it in shortfalls.iter().take(worst) {
         if let Some(row) = rows.get(it.row) {
-            output::line(&describe(row, it));
+            output::line(&describe(row, judged, it));
         }
     }
     if shortfalls.len() > worst {
@@ -127,13 +128,13 @@ fn show(rows: &[Row], worst: usize, is_json: bool) {
 
 fn table(scores: &[Score]) {
     output::line(&format!(
-        "{:<6} {:>12} {:>12} {:>13} {:>13} {:>12} {:>6} {:>6} {:>9}",
+        "{:<8} {:>12} {:>12} {:>13} {:>13} {:>12} {:>6} {:>6} {:>9}",
         "", "< .5 of told", "< .8 of told", "< .5 loss≤10%", "< .5 of rival", "drops > 25 %", "mean", "p5", "queue ms"
     ));
     for score in scores {
         let share = |count: usize| format!("{count} {:4.1}%", 100.0 * count as f64 / score.paths.max(1) as f64);
         output::line(&format!(
-            "{:<6} {:>12} {:>12} {:>13} {:>13} {:>12} {:>6.3} {:>6.2} {:>9.1}",
+            "{:<8} {:>12} {:>12} {:>13} {:>13} {:>12} {:>6.3} {:>6.2} {:>9.1}",
             score.series,
             share(score.below_half),
             share(score.below_most),
@@ -157,7 +158,7 @@ fn by_kind(rows: &[Row]) {
     }
     output::line(&format!("\n{:<18} {:>5}   below half / below .8 / drops", "paths with", "paths"));
     for (kind, rows) in kinds {
-        let counts = [JUDGED, "BBR", "CUBIC"].map(|label| {
+        let counts = [CONTROLLERS[0], CONTROLLERS[1], "BBR", "CUBIC"].map(|label| {
             let (score, _) = score(&rows, label);
             format!("{label} {}/{}/{}", score.below_half, score.below_most, score.drops)
         });
@@ -165,12 +166,12 @@ fn by_kind(rows: &[Row]) {
     }
 }
 
-fn describe(row: &Row, it: &Shortfall) -> String {
+fn describe(row: &Row, judged: &str, it: &Shortfall) -> String {
     let of = |name: &str| row.series.get(name).copied().unwrap_or_default();
-    let (auto, mbps) = (of(JUDGED), |bps: f64| bps / 1e6);
+    let (auto, mbps) = (of(judged), |bps: f64| bps / 1e6);
     let path = &row.path;
     format!(
-        "{:.2} of told, {:.1} % dropped: {:.3} Mbit/s, told {:.3}, BBR {:.3}, CUBIC {:.3}; {} Mbit/s, {} ms, {}\n    dfcp lab trace {} --series {JUDGED}",
+        "{:.2} of told, {:.1} % dropped: {:.3} Mbit/s, told {:.3}, BBR {:.3}, CUBIC {:.3}; {} Mbit/s, {} ms, {}\n    dfcp lab trace {} --series {judged}",
         it.share,
         100.0 * auto.dropped,
         mbps(auto.goodput_bps),
@@ -184,9 +185,9 @@ fn describe(row: &Row, it: &Shortfall) -> String {
     )
 }
 
-fn as_json(rows: &[Row], it: &Shortfall) -> Option<Value> {
+fn as_json(rows: &[Row], judged: &str, it: &Shortfall) -> Option<Value> {
     let row = rows.get(it.row)?;
-    let auto = row.series.get(JUDGED)?;
+    let auto = row.series.get(judged)?;
     Some(json!({
         "path": row.id.to_string(), "share_of_told": it.share, "drops_too_much": it.drops,
         "goodput_bps": auto.goodput_bps, "told_bps": row.told.goodput_bps, "dropped": auto.dropped,
@@ -195,8 +196,8 @@ fn as_json(rows: &[Row], it: &Shortfall) -> Option<Value> {
 }
 
 /// Fails if the automatic rate falls short on too many paths.
-fn check(rows: &[Row]) -> anyhow::Result<()> {
-    let (score, _) = score(rows, JUDGED);
+fn check(rows: &[Row], judged: &str) -> anyhow::Result<()> {
+    let (score, _) = score(rows, judged);
     let most = |share: f64| (share * score.paths as f64).ceil() as usize;
     let counts = [
         ("below half of told", score.below_half, most(BELOW_HALF_MAX)),

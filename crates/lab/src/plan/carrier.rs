@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dfcp_proto::codec::{Codec, RandomLinear};
-use dfcp_proto::{ClassicSettings, Config, Parameter, Policy, Rate, Schedule};
+use dfcp_proto::{
+    ClassicSettings, Config, DeliveryControllers, Parameter, Policy, Rate, RateControllerFactory, Schedule,
+};
 use dfcp_sim::messages::{MODEL_HEADER_BYTES, Messages, ModelConfig, Recovery};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{Counting, DfcpConfig, QuicConfig, QuicCongestion, Transport};
@@ -92,6 +94,9 @@ pub struct Carrier {
     /// DFCP: sending rate. Default: `line` for classic, `share` for modern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
+    /// DFCP: controller of an automatic rate, instead of the product's: `delivery`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Controller>,
     /// DFCP: true to really encode and decode symbols, which only affects the CPU time. Default: symbols are only
     /// counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,6 +120,22 @@ pub struct Carrier {
     /// does not accept this option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
+}
+
+/// A controller of an automatic rate, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Controller {
+    /// Judged by delivery.
+    Delivery,
+}
+
+impl Controller {
+    fn factory(self) -> &'static dyn RateControllerFactory {
+        match self {
+            Self::Delivery => &DeliveryControllers,
+        }
+    }
 }
 
 impl Pace {
@@ -196,6 +217,7 @@ impl From<Kind> for Carrier {
             parameters: BTreeMap::new(),
             window_blocks: None,
             rate: None,
+            controller: None,
             codec: None,
             max_window_bytes: None,
             hystart: None,
@@ -384,7 +406,8 @@ impl Carrier {
             .with_receive_memory_bytes(memory_bytes)
             // The long timeout suits paths with 50 % loss each way. Every run is shorter than it.
             .with_idle_timeout(Duration::from_secs(3600))
-            .with_codec(codec);
+            .with_codec(codec)
+            .with_rate_controllers(self.controller.map(Controller::factory));
         for (name, &value) in &self.parameters {
             let set = name.parse().and_then(|parameter: Parameter| config.set(parameter, value));
             set.map_err(|error| format!("parameters.{name}: {error}"))?;

@@ -16,7 +16,7 @@ mod run;
 mod topology;
 mod transport;
 
-pub use self::carrier::{Carrier, Pace, Redundancy};
+pub use self::carrier::{Carrier, Controller, Pace, Redundancy};
 pub use self::claim::{Because, Claim, ClaimKind, FlowName, Range, Tag, Where};
 pub use self::drawing::{Axes, Metrics, Over, Scale};
 pub use self::flows::{Ends, EstimateTable, Flows, Lie, MessagesTable, WebTable};

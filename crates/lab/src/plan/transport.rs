@@ -7,7 +7,7 @@ use dfcp_proto::Policy;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer, value::StrDeserializer};
 use serde::{Deserialize, Deserializer};
 
-use super::carrier::{Carrier, ORACLE, Pace, Redundancy};
+use super::carrier::{Carrier, Controller, ORACLE, Pace, Redundancy};
 use super::kind::Kind;
 
 /// A transport, deserialized from the syntax of plans.
@@ -43,6 +43,7 @@ struct Table {
     parameters: BTreeMap<String, u64>,
     window_blocks: Option<u32>,
     rate: Option<Pace>,
+    controller: Option<Controller>,
     codec: Option<bool>,
     max_window_bytes: Option<u32>,
     hystart: Option<bool>,
@@ -76,6 +77,7 @@ impl Table {
             parameters: self.parameters,
             window_blocks: self.window_blocks,
             rate: self.rate.or(named.rate),
+            controller: self.controller,
             codec: self.codec,
             max_window_bytes: self.max_window_bytes,
             hystart: self.hystart,

@@ -314,6 +314,7 @@ impl RandomPath {
         }
         for (label, transport, seeds) in [
             ("Auto", "{ kind = \"modern\", rate = \"auto\" }", 1),
+            ("Delivery", "{ kind = \"modern\", rate = \"auto\", controller = \"delivery\" }", 1),
             ("Told", "\"oracle\"", 3),
             ("BBR", "\"bbr\"", 1),
             ("CUBIC", "\"cubic\"", 1),

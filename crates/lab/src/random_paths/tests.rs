@@ -29,12 +29,12 @@ fn every_path_is_a_valid_plan_within_the_ranges() {
         assert!((0.056..=1000.0).contains(&path.rate_mbps) && (2.0..=800.0).contains(&path.rtt_ms), "{path:?}");
         assert!(path.back_mbps >= 0.02 && path.carries_mbps() >= path.rate_mbps.min(0.064), "{path:?}");
         let runs = id.runs().unwrap_or_else(|error| panic!("{id}: {error}"));
-        assert_eq!(runs.len(), 6, "Auto, three that are told, BBR and CUBIC");
+        assert_eq!(runs.len(), 7, "Auto, Delivery, three that are told, BBR and CUBIC");
         assert!(runs.iter().all(|run| run.plan == id.plan()));
         let mut hashes: Vec<_> = runs.iter().map(|run| &run.hash).collect();
         hashes.sort();
         hashes.dedup();
-        assert_eq!(hashes.len(), 6);
+        assert_eq!(hashes.len(), 7);
         if length == Length::Short {
             let gbit = runs[0].scenario.duration_ns as f64 / 1e9 * path.rate_mbps / 1e3;
             assert!(gbit < 2.1, "{gbit} Gbit: {path:?}");

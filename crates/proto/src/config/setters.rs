@@ -7,6 +7,7 @@ use dfcp_wire::StreamLimits;
 
 use crate::codec::Codec;
 use crate::config::PathHint;
+use crate::config::controller::RateControllerFactory;
 use crate::config::{Config, Rate, Schedule, Traffic};
 use crate::dscp::Dscp;
 use crate::key_log::KeyLog;
@@ -51,6 +52,7 @@ impl Config {
         with_overhead_bytes sets overhead_bytes: u32;
         with_path_hint sets path_hint: Option<PathHint>;
         with_codec sets codec: &'static dyn Codec;
+        with_rate_controllers sets rate_controllers: Option<&'static dyn RateControllerFactory>;
         with_observer sets observer: Option<Observer>;
         danger_with_key_log sets danger_key_log: Option<KeyLog>;
     }

@@ -6,6 +6,7 @@ use dfcp_time::Time;
 use dfcp_wire::MARKS_MAX;
 use dfcp_wire::feedback::{Record, Records, Report};
 
+use crate::config::controller::Mark;
 use crate::error::PeerMisbehaved;
 use crate::limits::REPORTS_LOST;
 use crate::path::arrivals::expand;
@@ -14,7 +15,6 @@ use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::queue_delay::QueueDelay;
-use crate::path::rate_control::history::Mark;
 use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
 use crate::path::rtt::RttEstimator;
 use crate::path::unjudged::{Cause, Judgement, Unjudged};

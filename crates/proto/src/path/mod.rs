@@ -4,6 +4,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod credit;
+pub(crate) mod delivery_control;
 mod discovery;
 pub(crate) mod ecn;
 pub(crate) mod flight;
@@ -20,6 +21,8 @@ pub(crate) mod rate;
 pub(crate) mod rate_control;
 pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;
+#[cfg(test)]
+mod test_path;
 pub(crate) mod unjudged;
 pub(crate) mod windowed;
 
@@ -37,12 +40,12 @@ use self::numbers::DatagramNumbers;
 use self::packet_size::black_hole::LargePackets;
 use self::packet_size::{BASE_BYTES, PacketSize};
 use self::rate::{RateBounds, SendRate};
-use self::rate_control::RateControl;
 use self::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
 use self::rtt::RttEstimator;
 use self::unjudged::Judgement;
 use crate::config::Config;
 use crate::config::PathHint;
+use crate::config::controller::PathStart;
 use crate::error::PeerMisbehaved;
 use crate::stats::Stats;
 
@@ -273,13 +276,14 @@ impl Path {
     /// `hint` is the rate that an earlier connection found, on the session's first path only.
     pub(crate) fn begin_rate_control(&mut self, now: Time, k: u16, numbers: &DatagramNumbers, hint: Option<PathHint>) {
         let Self { rate, rtt, packet_size, flight, .. } = self;
-        rate.begin_control(k, flight.len(), || {
-            let sent = numbers.sent_before(numbers.end());
-            let mut control = RateControl::new(now, packet_size.bytes().into(), rtt.smoothed(), sent);
-            if let Some(hint) = hint.filter(|hint| rtt.is_known() && hint.matches(rtt.smoothed())) {
-                control.expect(hint.rate_bps);
-            }
-            control
+        rate.begin_control(k, flight.len(), |policy, max_bps| PathStart {
+            now,
+            datagram_bytes: packet_size.bytes().into(),
+            rtt: rtt.smoothed(),
+            sent: numbers.sent_before(numbers.end()),
+            hint_bps: hint.filter(|hint| rtt.is_known() && hint.matches(rtt.smoothed())).map(|hint| hint.rate_bps),
+            policy,
+            max_bps,
         });
     }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use dfcp_time::Time;
 
 use crate::config::PathHint;
-use crate::config::{Config, Rate};
+use crate::config::controller::{Mark, PathStart, RateController, RateControllerFactory, ReportSeen};
+use crate::config::{Config, Policy, Rate};
 use crate::limits;
 use crate::path::breaker::watched::Watched;
 use crate::path::breaker::{Breaker, Snapshot};
 use crate::path::numbers::DatagramNumbers;
 use crate::path::pacing::Pacer;
-use crate::path::rate_control::RateControl;
-use crate::path::rate_control::history::Mark;
+use crate::path::rate_control::Automatic;
 use crate::path::unjudged::Judgement;
 use crate::stats::{BreakerState, Stats};
 
@@ -20,6 +20,7 @@ use crate::stats::{BreakerState, Stats};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateBounds {
     configured: Rate,
+    controllers: Option<&'static dyn RateControllerFactory>,
     has_breaker: bool,
     /// Rate cap declared by the peer, bit/s; 0 is none (\[open-17\]).
     peer_max_bps: u64,
@@ -27,7 +28,12 @@ pub(crate) struct RateBounds {
 
 impl RateBounds {
     pub(crate) fn new(config: &Config, peer_max_bps: u64) -> Self {
-        Self { configured: config.rate, has_breaker: config.breaker, peer_max_bps }
+        Self {
+            configured: config.rate,
+            controllers: config.rate_controllers,
+            has_breaker: config.breaker,
+            peer_max_bps,
+        }
     }
 
     /// Returns bounds with another configuration, and the same cap.
@@ -81,7 +87,7 @@ pub(crate) struct SendRate {
     bounds: RateBounds,
     pacer: Pacer,
     /// Controller of an automatic rate. `None` until one data datagram follows another.
-    control: Option<Box<RateControl>>,
+    control: Option<Box<dyn RateController>>,
     /// True if the application lacked data at some time since the last report.
     is_limited: bool,
     /// Breaker. `None` until there is a rate to guard and a report, so that idle sessions need no memory for it.
@@ -153,14 +159,17 @@ impl SendRate {
     /// Starts the controller when a symbol of a block of `k` symbols is about to be sent with `in_flight` datagrams in
     /// flight (\[auto-11\]). A connection that never has two datagrams in flight needs no controller; a server may have
     /// many such connections. `begin` creates the controller.
-    pub(crate) fn begin_control(&mut self, k: u16, in_flight: usize, begin: impl FnOnce() -> RateControl) {
+    pub(crate) fn begin_control(
+        &mut self,
+        k: u16,
+        in_flight: usize,
+        path: impl FnOnce(Policy, Option<u64>) -> PathStart,
+    ) {
         let Rate::Auto { policy, max_bps, .. } = self.bounds.configured else { return };
         if self.control.is_some() || k == 1 && in_flight == 0 {
             return;
         }
-        let mut control = Box::new(begin());
-        control.set_policy(policy, max_bps);
-        self.control = Some(control);
+        self.control = Some(self.bounds.controllers.unwrap_or(&Automatic).begin(path(policy, max_bps)));
         self.update();
     }
 
@@ -211,8 +220,7 @@ impl SendRate {
         has_messages: bool,
     ) {
         let Some(control) = &mut self.control else { return };
-        control.set_spares_queue(has_messages);
-        control.on_report(now, rtt, marks, self.is_limited);
+        control.on_report(ReportSeen { now, rtt, marks, is_limited: self.is_limited, has_messages });
         self.is_limited = false;
         if is_drained && !has_messages && control.has_not_begun() {
             // A controller whose first packet train is incomplete has measured nothing.

@@ -3,6 +3,7 @@
 use super::history::{History, Point};
 use super::path_loss::doubt;
 use super::{Mode, RateControl};
+use crate::config::controller::RateController;
 use crate::stats::{RateControlStats, RatePhase};
 
 /// Datagrams whose fate is judged together: among fewer, chance makes too much of a difference.
@@ -66,13 +67,8 @@ impl Judgement {
 }
 
 impl RateControl {
-    /// The rate without what is sent faster or slower for a moment to ask the path something.
-    pub(crate) fn steady_bps(&self) -> u64 {
-        self.within_bounds(self.rate_bps)
-    }
-
     /// Results of the controller.
-    pub(crate) fn stats(&self) -> RateControlStats {
+    pub(super) fn account_stats(&self) -> RateControlStats {
         let bps = |per_s: f64| (per_s * self.datagram_bits) as u64;
         let judged = self.account.judged;
         RateControlStats {

@@ -13,7 +13,7 @@ const SPREAD_MAX: f64 = 0.0001;
 
 /// The estimate, and what it has added up to.
 #[derive(Debug, Default)]
-pub(super) struct ClockDrift {
+pub(in crate::path) struct ClockDrift {
     /// The least difference of each part, oldest first.
     least_s: VecDeque<f64>,
     part_begin_s: f64,
@@ -25,7 +25,7 @@ pub(super) struct ClockDrift {
 
 impl ClockDrift {
     /// At `now_s` of our clock the round trip was `rtt_s` and the one-way delay, as the clocks show it, `delay_s`.
-    pub(super) fn note(&mut self, now_s: f64, rtt_s: f64, delay_s: f64) {
+    pub(in crate::path) fn note(&mut self, now_s: f64, rtt_s: f64, delay_s: f64) {
         let difference_s = rtt_s - delay_s;
         if self.least_s.is_empty() || now_s - self.part_begin_s >= PART_S {
             let is_gap = now_s - self.part_begin_s >= 2.0 * PART_S;
@@ -47,7 +47,7 @@ impl ClockDrift {
     }
 
     /// Correction to subtract from one-way delays, seconds.
-    pub(super) fn sum_s(&self) -> f64 {
+    pub(in crate::path) fn sum_s(&self) -> f64 {
         self.sum_s
     }
 

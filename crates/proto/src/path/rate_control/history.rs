@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use dfcp_time::Time;
 
 use super::clock_drift::ClockDrift;
+use crate::config::controller::Mark;
 use crate::limits::RATE_MARKS_MAX;
 use crate::path::windowed::{WindowedMax, WindowedMin};
 
@@ -25,19 +26,6 @@ const BURST_MAX: f64 = 6.3;
 const SHORT_MEMORY: f64 = 1_000.0;
 /// The round trip before any was measured, seconds.
 const RTT_GUESS_S: f64 = 0.1;
-
-/// Progress of arrivals when one of our datagrams arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// Number of our datagrams sent up to it.
-    pub(crate) sent: u64,
-    /// Number of them that had arrived.
-    pub(crate) received: u64,
-    /// Departure, by our clock.
-    pub(crate) sent_at: Time,
-    /// Arrival, in microseconds modulo 2³² of the peer's clock.
-    pub(crate) arrived_us: u32,
-}
 
 /// A mark in the arithmetic of the controller.
 #[derive(Clone, Copy, Debug)]

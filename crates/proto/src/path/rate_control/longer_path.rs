@@ -81,8 +81,8 @@ impl LongerPath {
 mod tests {
     use dfcp_time::Time;
 
-    use super::super::history::Mark;
     use super::*;
+    use crate::config::controller::Mark;
 
     const CAPACITY_PER_S: f64 = 1_000.0;
 

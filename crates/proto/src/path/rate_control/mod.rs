@@ -23,7 +23,7 @@
 mod account;
 mod capacity;
 
-mod clock_drift;
+pub(in crate::path) mod clock_drift;
 mod cubic;
 mod ebb;
 pub(crate) mod history;
@@ -43,7 +43,7 @@ use dfcp_time::Time;
 use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
 use self::ebb::Ebb;
-use self::history::{History, Mark, Point, Span};
+use self::history::{History, Point, Span};
 use self::longer_path::LongerPath;
 use self::path_loss::PathLoss;
 use self::question::Question;
@@ -52,7 +52,9 @@ use self::target::Target;
 use self::upper_bound::UpperBound;
 use crate::config::PathHint;
 use crate::config::Policy;
+use crate::config::controller::{PathStart, RateController, RateControllerFactory, ReportSeen};
 use crate::path::hint::ProvenRate;
+use crate::stats::RateControlStats;
 
 /// The least window, in datagrams, and the least rate.
 const WINDOW_MIN: f64 = 1.0;
@@ -88,7 +90,7 @@ struct Round {
 
 /// The controller of one path's rate.
 #[derive(Debug)]
-pub(crate) struct RateControl {
+pub(super) struct RateControl {
     policy: Policy,
     datagram_bits: f64,
     max_bps: f64,
@@ -132,9 +134,24 @@ pub(crate) struct RateControl {
     is_alone: bool,
 }
 
+/// Factory of this controller.
+#[derive(Debug)]
+pub(crate) struct Automatic;
+
+impl RateControllerFactory for Automatic {
+    fn begin(&self, path: PathStart) -> Box<dyn RateController> {
+        let mut control = RateControl::new(path.now, path.datagram_bytes, path.rtt, path.sent);
+        control.set_policy(path.policy, path.max_bps);
+        if let Some(hint_bps) = path.hint_bps {
+            control.expect(hint_bps);
+        }
+        Box::new(control)
+    }
+}
+
 impl RateControl {
     /// A path on which `sent` datagrams have been sent, in the round trip `rtt` as far as is known.
-    pub(crate) fn new(now: Time, datagram_bytes: u64, rtt: Duration, sent: u64) -> Self {
+    fn new(now: Time, datagram_bytes: u64, rtt: Duration, sent: u64) -> Self {
         let sent = sent as f64;
         let mut history = History::default();
         history.on_rtt(now, rtt.as_secs_f64());
@@ -174,7 +191,7 @@ impl RateControl {
     }
 
     /// An earlier connection has found this rate on what may be the same path (\[auto-12\]): half of it until the first train is judged.
-    pub(crate) fn expect(&mut self, rate_bps: u64) {
+    fn expect(&mut self, rate_bps: u64) {
         let window = start::HINT_PART * rate_bps as f64 / self.datagram_bits * self.history.rtt();
         if window > self.window {
             self.window = window;
@@ -183,151 +200,9 @@ impl RateControl {
         }
     }
 
-    /// The peer has newly proven to have decoded these bytes.
-    pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
-        self.proven.on_proven(now, bytes);
-    }
-
-    /// Hint for the next connection on the path, no more than was proven.
-    pub(crate) fn hint(&self) -> Option<PathHint> {
-        let rate_bps = self.steady_bps().min(self.proven.best_bps);
-        (rate_bps > 0).then(|| PathHint { rate_bps, rtt: Duration::from_secs_f64(self.history.rtt().clamp(0.0, 1e3)) })
-    }
-
-    /// Sets the policy and the maximum rate from now on.
-    pub(crate) fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
-        self.policy = policy;
-        self.target.set_policy(policy);
-        self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
-    }
-
-    /// Sets whether messages with deadlines are under way, whose time a queue takes (\[auto-17\]).
-    pub(crate) fn set_spares_queue(&mut self, spares_queue: bool) {
-        self.spares_queue = spares_queue;
-    }
-
-    /// The rate is never less than this from now on, which does not exceed the greatest.
-    pub(crate) fn set_floor(&mut self, floor_bps: u64) {
-        let floor_bps = floor_bps as f64;
-        if self.floor_bps == floor_bps {
-            return;
-        }
-        // A window which only the old floor held up comes down with it.
-        if self.floor_bps > floor_bps && self.found_bps() <= self.floor_bps {
-            self.window = (self.window * floor_bps / self.floor_bps).max(WINDOW_MIN);
-        }
-        self.floor_bps = floor_bps;
-        self.set_rate();
-    }
-
-    /// True if the rate found is no more than this.
-    pub(crate) fn finds_at_most(&self, bps: u64) -> bool {
-        self.found_bps() <= bps as f64
-    }
-
-    /// True until the first train has been sent.
-    pub(crate) fn has_not_begun(&self) -> bool {
-        self.mode == Mode::Train && self.capacity.is_train(self.sent)
-    }
-
-    /// Datagrams of data have another size: as many bits as before are as many fewer or more of them, and what was sent of the old
-    /// size tells nothing of rates in datagrams any longer.
-    pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
-        let factor = self.datagram_bits / (datagram_bytes as f64 * 8.0);
-        self.datagram_bits = datagram_bytes as f64 * 8.0;
-        self.window *= factor;
-        self.start_per_s *= factor;
-        self.capacity.scale(factor);
-        self.upper_bound.scale(factor);
-        self.question.scale(factor);
-        self.rivals.scale(factor);
-        self.longer_path.forget_pulse();
-        self.judged = None;
-        match self.mode {
-            Mode::Train => {}
-            Mode::Start => self.begin_round(start::ROUND_PART),
-            Mode::Run => self.begin_round(steady::ROUND_PART),
-            Mode::Ebb | Mode::Push | Mode::Compete => self.round.from = self.sent,
-        }
-    }
-
-    /// The rate of now; `None` is that of the line, for the datagrams of a train.
-    pub(crate) fn rate_bps(&self) -> Option<u64> {
-        let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
-        if is_train && self.max_bps == f64::INFINITY {
-            return None;
-        }
-        let rate_bps = match self.longer_path.pulse_per_s(self.sent) {
-            _ if is_train => self.max_bps,
-            Some(per_s) => per_s * self.datagram_bits,
-            None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * self.ebb.part,
-            None => self.rate_bps,
-        };
-        Some(self.within_bounds(rate_bps))
-    }
-
     fn within_bounds(&self, rate_bps: f64) -> u64 {
         let least_bps = self.floor_bps.max(RATE_MIN_BPS);
         rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64
-    }
-
-    /// Limit of the datagrams in flight.
-    pub(crate) fn in_flight_max(&self) -> usize {
-        let per_s = self.rate_bps / self.datagram_bits;
-        let most = FLIGHT_PART * per_s * self.history.smoothed_rtt() + FLIGHT_S * per_s + FLIGHT_DATAGRAMS;
-        most.min(1e9) as usize
-    }
-
-    /// Now `sent` datagrams have been sent. Returns whether the rate is another.
-    pub(crate) fn on_sent(&mut self, sent: u64) -> bool {
-        let before = self.rate_bps();
-        self.sent = sent as f64;
-        self.rate_bps() != before
-    }
-
-    /// There is nothing to send.
-    pub(crate) fn on_idle(&mut self) {
-        self.capacity.on_idle(self.sent);
-    }
-
-    /// A report has come, with a round trip and these marks, oldest first. `is_limited` says that there was nothing to send at
-    /// some time since the one before.
-    pub(crate) fn on_report(&mut self, now: Time, rtt: Option<Duration>, marks: &[Mark], is_limited: bool) {
-        // While rivals fill the queue there is no empty one to be seen.
-        self.history.set_forgets(self.mode != Mode::Compete && !self.question.is_open());
-        if let Some(rtt) = rtt {
-            self.history.on_rtt(now, rtt.as_secs_f64());
-            if let Some(newest) = marks.last() {
-                self.history.on_clock(now, rtt.as_secs_f64(), newest);
-            }
-        }
-        let path_loss = (!self.upper_bound.is_known()).then_some(self.path_loss.share);
-        self.history.on_marks(marks, path_loss);
-        let Some(last) = self.history.last() else { return };
-        if last.delay_s < self.history.base() + 0.25 * self.target_s() {
-            self.ebb.low_at = now;
-        }
-        if self.mode == Mode::Run && !is_limited {
-            self.follow_fall();
-        }
-        match self.mode {
-            Mode::Train => self.judge_train(),
-            Mode::Compete => self.compete(now),
-            Mode::Push => self.judge_push(now),
-            Mode::Start | Mode::Run | Mode::Ebb if last.sent < self.round.end => {}
-            Mode::Start => self.judge_start(now, is_limited),
-            Mode::Run => self.judge_round(now, is_limited),
-            Mode::Ebb => self.judge_ebb(now, is_limited),
-        }
-        self.rivals.on_report(now);
-        if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Push | Mode::Compete) {
-            self.judge_later_train();
-        }
-        self.longer_path.judge(&mut self.history, self.path_loss.share);
-        // In the start nobody knows yet whose a loss is.
-        let is_known = !matches!(self.mode, Mode::Train | Mode::Start);
-        self.account.note(&self.history, is_known.then_some(self.path_loss.share));
-        self.set_rate();
     }
 
     fn set_rate(&mut self) {
@@ -367,6 +242,141 @@ impl RateControl {
     /// The queueing delay at which the window stays.
     fn target_s(&self) -> f64 {
         self.target.delay_s(&self.history, self.capacity.per_s(), self.per_s())
+    }
+}
+
+impl RateController for RateControl {
+    fn on_proven(&mut self, now: Time, bytes: u64) {
+        self.proven.on_proven(now, bytes);
+    }
+
+    fn hint(&self) -> Option<PathHint> {
+        let rate_bps = self.steady_bps().min(self.proven.best_bps);
+        (rate_bps > 0).then(|| PathHint { rate_bps, rtt: Duration::from_secs_f64(self.history.rtt().clamp(0.0, 1e3)) })
+    }
+
+    fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
+        self.policy = policy;
+        self.target.set_policy(policy);
+        self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
+    }
+
+    fn set_floor(&mut self, floor_bps: u64) {
+        let floor_bps = floor_bps as f64;
+        if self.floor_bps == floor_bps {
+            return;
+        }
+        // A window which only the old floor held up comes down with it.
+        if self.floor_bps > floor_bps && self.found_bps() <= self.floor_bps {
+            self.window = (self.window * floor_bps / self.floor_bps).max(WINDOW_MIN);
+        }
+        self.floor_bps = floor_bps;
+        self.set_rate();
+    }
+
+    fn finds_at_most(&self, bps: u64) -> bool {
+        self.found_bps() <= bps as f64
+    }
+
+    fn has_not_begun(&self) -> bool {
+        self.mode == Mode::Train && self.capacity.is_train(self.sent)
+    }
+
+    fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
+        let factor = self.datagram_bits / (datagram_bytes as f64 * 8.0);
+        self.datagram_bits = datagram_bytes as f64 * 8.0;
+        self.window *= factor;
+        self.start_per_s *= factor;
+        self.capacity.scale(factor);
+        self.upper_bound.scale(factor);
+        self.question.scale(factor);
+        self.rivals.scale(factor);
+        self.longer_path.forget_pulse();
+        self.judged = None;
+        match self.mode {
+            Mode::Train => {}
+            Mode::Start => self.begin_round(start::ROUND_PART),
+            Mode::Run => self.begin_round(steady::ROUND_PART),
+            Mode::Ebb | Mode::Push | Mode::Compete => self.round.from = self.sent,
+        }
+    }
+
+    fn rate_bps(&self) -> Option<u64> {
+        let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
+        if is_train && self.max_bps == f64::INFINITY {
+            return None;
+        }
+        let rate_bps = match self.longer_path.pulse_per_s(self.sent) {
+            _ if is_train => self.max_bps,
+            Some(per_s) => per_s * self.datagram_bits,
+            None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * self.ebb.part,
+            None => self.rate_bps,
+        };
+        Some(self.within_bounds(rate_bps))
+    }
+
+    fn in_flight_max(&self) -> usize {
+        let per_s = self.rate_bps / self.datagram_bits;
+        let most = FLIGHT_PART * per_s * self.history.smoothed_rtt() + FLIGHT_S * per_s + FLIGHT_DATAGRAMS;
+        most.min(1e9) as usize
+    }
+
+    fn on_sent(&mut self, sent: u64) -> bool {
+        let before = self.rate_bps();
+        self.sent = sent as f64;
+        self.rate_bps() != before
+    }
+
+    fn on_idle(&mut self) {
+        self.capacity.on_idle(self.sent);
+    }
+
+    fn on_report(&mut self, report: ReportSeen<'_>) {
+        let ReportSeen { now, rtt, marks, is_limited, has_messages } = report;
+        self.spares_queue = has_messages;
+        // While rivals fill the queue there is no empty one to be seen.
+        self.history.set_forgets(self.mode != Mode::Compete && !self.question.is_open());
+        if let Some(rtt) = rtt {
+            self.history.on_rtt(now, rtt.as_secs_f64());
+            if let Some(newest) = marks.last() {
+                self.history.on_clock(now, rtt.as_secs_f64(), newest);
+            }
+        }
+        let path_loss = (!self.upper_bound.is_known()).then_some(self.path_loss.share);
+        self.history.on_marks(marks, path_loss);
+        let Some(last) = self.history.last() else { return };
+        if last.delay_s < self.history.base() + 0.25 * self.target_s() {
+            self.ebb.low_at = now;
+        }
+        if self.mode == Mode::Run && !is_limited {
+            self.follow_fall();
+        }
+        match self.mode {
+            Mode::Train => self.judge_train(),
+            Mode::Compete => self.compete(now),
+            Mode::Push => self.judge_push(now),
+            Mode::Start | Mode::Run | Mode::Ebb if last.sent < self.round.end => {}
+            Mode::Start => self.judge_start(now, is_limited),
+            Mode::Run => self.judge_round(now, is_limited),
+            Mode::Ebb => self.judge_ebb(now, is_limited),
+        }
+        self.rivals.on_report(now);
+        if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Push | Mode::Compete) {
+            self.judge_later_train();
+        }
+        self.longer_path.judge(&mut self.history, self.path_loss.share);
+        // In the start nobody knows yet whose a loss is.
+        let is_known = !matches!(self.mode, Mode::Train | Mode::Start);
+        self.account.note(&self.history, is_known.then_some(self.path_loss.share));
+        self.set_rate();
+    }
+
+    fn steady_bps(&self) -> u64 {
+        self.within_bounds(self.rate_bps)
+    }
+
+    fn stats(&self) -> RateControlStats {
+        self.account_stats()
     }
 }
 

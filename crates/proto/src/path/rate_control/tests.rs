@@ -1,102 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-
-const MBIT: f64 = 1e6;
-const DATAGRAM_BYTES: u64 = 1_500;
-
-/// A bottleneck with a queue, and a receiver which tells of every fourth datagram. It knows no more than a path does.
-struct Path {
-    per_s: f64,
-    rtt_s: f64,
-    buffer: f64,
-    /// One in this number of datagrams is lost behind the bottleneck; 0 for none.
-    loses_every: u64,
-    /// Time at which the bottleneck's queue is empty.
-    free_s: f64,
-    now_s: f64,
-    sent: u64,
-    received: u64,
-    /// Arrivals that the sender does not know of.
-    on_their_way: std::collections::VecDeque<(f64, Mark)>,
-    queue_sum_s: f64,
-}
-
-impl Path {
-    fn new(mbps: f64, rtt_ms: f64, buffer: f64, loses_every: u64) -> Self {
-        let per_s = mbps * MBIT / 8.0 / DATAGRAM_BYTES as f64;
-        Self {
-            per_s,
-            rtt_s: rtt_ms / 1e3,
-            buffer,
-            loses_every,
-            free_s: 0.0,
-            now_s: 0.0,
-            sent: 0,
-            received: 0,
-            on_their_way: std::collections::VecDeque::new(),
-            queue_sum_s: 0.0,
-        }
-    }
-
-    fn at(seconds: f64) -> Time {
-        Time::from_ns((seconds * 1e9) as u64)
-    }
-
-    fn send(&mut self) {
-        self.sent += 1;
-        let waits_s = (self.free_s - self.now_s).max(0.0);
-        self.queue_sum_s += waits_s;
-        if waits_s * self.per_s >= self.buffer {
-            return;
-        }
-        self.free_s = self.now_s.max(self.free_s) + 1.0 / self.per_s;
-        if self.loses_every > 0 && self.sent.is_multiple_of(self.loses_every) {
-            return;
-        }
-        self.received += 1;
-        if self.received.is_multiple_of(4) || self.sent <= TRAIN as u64 + 2 {
-            let arrives_s = self.free_s + self.rtt_s / 2.0;
-            let mark = Mark {
-                sent: self.sent,
-                received: self.received,
-                sent_at: Self::at(self.now_s),
-                // Its clock is another.
-                arrived_us: ((arrives_s * 1e6) as u32).wrapping_add(u32::MAX - 1_000_000),
-            };
-            self.on_their_way.push_back((arrives_s + self.rtt_s / 2.0, mark));
-        }
-    }
-
-    fn in_flight(&self, control: &RateControl) -> usize {
-        (self.sent - control.history.last().map_or(0, |last| last.sent as u64)) as usize
-    }
-
-    /// Lets a controller send for `seconds`; returns the share of the bottleneck which arrived, and the mean queue in seconds.
-    fn run(&mut self, control: &mut RateControl, seconds: f64) -> (f64, f64) {
-        let (end_s, received, sent) = (self.now_s + seconds, self.received, self.sent);
-        self.queue_sum_s = 0.0;
-        let mut next_s = self.now_s;
-        while self.now_s < end_s {
-            let known = self.on_their_way.front().map_or(f64::INFINITY, |(at_s, _)| *at_s);
-            self.now_s = next_s.min(known).max(self.now_s);
-            if known <= next_s {
-                let (_, mark) = self.on_their_way.pop_front().expect("there is one");
-                let rtt = Duration::from_secs_f64(self.now_s - mark.sent_at.as_ns() as f64 / 1e9);
-                control.on_report(Self::at(self.now_s), Some(rtt), &[mark], false);
-            } else if self.in_flight(control) >= control.in_flight_max() && !self.on_their_way.is_empty() {
-                next_s = known;
-            } else {
-                self.send();
-                control.on_sent(self.sent);
-                let bps = control.rate_bps().map_or(10.0 * self.per_s, |bps| bps as f64 / 8.0 / DATAGRAM_BYTES as f64);
-                next_s = self.now_s + 1.0 / bps;
-            }
-        }
-        let received = (self.received - received) as f64 / seconds / self.per_s;
-        (received, self.queue_sum_s / (self.sent - sent).max(1) as f64)
-    }
-}
+use crate::config::controller::Mark;
+use crate::path::test_path::{DATAGRAM_BYTES, Path, seen};
 
 fn control(rtt_ms: f64) -> RateControl {
     RateControl::new(Time::ZERO, DATAGRAM_BYTES, Duration::from_secs_f64(rtt_ms / 1e3), 0)
@@ -296,7 +202,7 @@ fn without_anything_to_send_nothing_grows() {
         control.on_sent(path.sent);
         while let Some((at_s, mark)) = path.on_their_way.front().copied().filter(|(at_s, _)| *at_s <= path.now_s) {
             path.on_their_way.pop_front();
-            control.on_report(Path::at(at_s), Some(Duration::from_millis(50)), &[mark], true);
+            control.on_report(seen(Path::at(at_s), Duration::from_millis(50), &[mark], true));
         }
         assert!(control.window <= window * 1.001, "{step}: {} of {window}", control.window);
     }
@@ -322,7 +228,7 @@ proptest! {
             control.on_sent(sent);
             let sent_at = Time::from_us(now_us.saturating_sub(rtt_us));
             let marks = [received / 2, received].map(|received| Mark { sent: sent.saturating_sub(received), received, sent_at, arrived_us });
-            control.on_report(Time::from_us(now_us), Some(Duration::from_micros(rtt_us.max(1))), &marks, is_limited);
+            control.on_report(seen(Time::from_us(now_us), Duration::from_micros(rtt_us.max(1)), &marks, is_limited));
             prop_assert!(control.window.is_finite() && control.window >= WINDOW_MIN, "{:?}", control);
             prop_assert!(control.target_s() >= 0.0);
             prop_assert!((0.0..=0.9).contains(&control.path_loss.share), "{:?}", control.path_loss);

@@ -1,0 +1,185 @@
+//! Parameters of the controller, each with its unit and its reason.
+
+/// Parameters. Rates are in datagrams per second, windows in datagrams per least round trip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Params {
+    // ---- memory ----
+    /// Base delays are remembered for so many seconds or round trips, whichever is longer.
+    pub(super) base_memory_s: f64,
+    pub(super) base_memory_rtts: f64,
+    /// Rounds sent at this part of the present rate or faster have a comparable base delay: jitter that keeps the order delays dense
+    /// packets more.
+    pub(super) comparable_rate: f64,
+    /// Deliveries are remembered for so many seconds or round trips.
+    pub(super) delivery_memory_s: f64,
+    pub(super) delivery_memory_rtts: f64,
+    /// Arrivals and gaps that a delivery spans at least.
+    pub(super) delivery_arrivals: f64,
+    pub(super) delivery_gaps: f64,
+    /// Gaps and jumps fade within so many seconds or round trips; a gap counts as this many round trips at most.
+    pub(super) gap_memory_s: f64,
+    pub(super) gap_memory_rtts: f64,
+    pub(super) gap_rtts_max: f64,
+    /// Quantile of delays that counts as the least: the first datagrams behind a pause are not delayed as the rest is.
+    pub(super) low_quantile: f64,
+    /// Greatest burstiness of losses in verdicts, and where a question is only asked.
+    pub(super) burst_max: f64,
+    pub(super) burst_ask_max: f64,
+
+    // ---- trains ----
+    /// Datagrams of the first train, its growth if it arrived too fast to tell, and the longest.
+    pub(super) train: f64,
+    pub(super) train_growth: f64,
+    pub(super) train_max: f64,
+    /// A train of which more is lost does not tell a rate.
+    pub(super) train_lost_max: f64,
+    /// Datagrams of later trains, and their interval.
+    pub(super) later_train: f64,
+    pub(super) later_train_s: f64,
+    pub(super) later_train_rtts: f64,
+
+    // ---- law ----
+    /// A round is this part of a window, so many datagrams, and so many gaps at least.
+    pub(super) round_part: f64,
+    pub(super) round_min: f64,
+    pub(super) round_gaps: f64,
+    /// Part of the way to its target that a round takes the queue, and the largest step.
+    pub(super) gain: f64,
+    pub(super) step_max: f64,
+    /// Least target of the queue: part of the round trip, seconds, datagrams.
+    pub(super) target_rtt: f64,
+    pub(super) target_s: f64,
+    pub(super) target_datagrams: f64,
+    /// Price of a small share, seconds and round trips at most.
+    pub(super) price_s: f64,
+    pub(super) price_rtts: f64,
+    /// The law grows to this factor of what is delivered, and shrinks to that part of it at once.
+    pub(super) law_growth: f64,
+    pub(super) law_floor: f64,
+    /// No rate exceeds this factor of the delivery.
+    pub(super) exceeded: f64,
+    /// A delivery that was all the path takes bounds the window by this factor.
+    pub(super) ceiling: f64,
+    /// More loss than the path's own by this forbids growth.
+    pub(super) loss_more: f64,
+    /// Weight of older rounds in the loss.
+    pub(super) loss_kept: f64,
+    /// Part of the longest queue at an overflow that the target may take, and its growth per round trip.
+    pub(super) limit_part: f64,
+    pub(super) limit_growth: f64,
+    pub(super) window_min: f64,
+
+    // ---- experiments ----
+    /// Delivery follows the rate if the followed part exceeds this.
+    pub(super) follows: f64,
+    /// Datagrams and gaps of an arm at least; of a loss probe, seconds too (the memory of an AQM).
+    pub(super) arm_min: f64,
+    pub(super) arm_gaps: f64,
+    pub(super) arm_s: f64,
+    /// First part of an arm that is not judged.
+    pub(super) settles: f64,
+    /// An open verdict asks again with more datagrams, up to this factor.
+    pub(super) more_max: f64,
+    /// Factors of the rate: loss probe; probe up, first and at most.
+    pub(super) half: f64,
+    pub(super) up: f64,
+    pub(super) up_max: f64,
+    /// Trains that promise this factor of what they promised when a probe failed make another one due.
+    pub(super) promising: f64,
+    /// Pauses, round trips, and their greatest multiple while the answers stay the same.
+    pub(super) loss_pause_rtts: f64,
+    pub(super) up_pause_rtts: f64,
+    pub(super) pause_max: f64,
+    /// Lowering beliefs are asked again after so many seconds or round trips.
+    pub(super) verify_s: f64,
+    pub(super) verify_rtts: f64,
+    pub(super) verify_times: f64,
+    /// Weight of earlier arms.
+    pub(super) evidence_kept: f64,
+    /// The start is full below this followed part, whatever the doubt.
+    pub(super) surely_full: f64,
+    /// Falls of delivery below that at a lower rate that count as bursts.
+    pub(super) falls_max: u32,
+    pub(super) burst_part: f64,
+    pub(super) faster: f64,
+    pub(super) queued: f64,
+    /// A pulse asks whether a queue is none after so many rounds in which its delay exceeded the target by this part of a round trip, and
+    /// stayed above that part of itself. A pulse that arrives at this part of its rate has met no queue.
+    pub(super) high_rtt: f64,
+    pub(super) stays: f64,
+    pub(super) high_rounds: u32,
+    pub(super) undispersed: f64,
+}
+
+impl Params {
+    pub(super) const DEFAULT: Self = Self {
+        base_memory_s: 15.0,
+        base_memory_rtts: 60.0,
+        comparable_rate: 0.2,
+        delivery_memory_s: 2.0,
+        delivery_memory_rtts: 10.0,
+        delivery_arrivals: 32.0,
+        delivery_gaps: 6.0,
+        gap_memory_s: 1.0,
+        gap_memory_rtts: 10.0,
+        gap_rtts_max: 2.0,
+        low_quantile: 0.2,
+        burst_max: 16.0,
+        burst_ask_max: 2.0,
+        train: 16.0,
+        train_growth: 8.0,
+        train_max: 1024.0,
+        train_lost_max: 0.6,
+        later_train: 8.0,
+        later_train_s: 1.0,
+        later_train_rtts: 10.0,
+        round_part: 0.4,
+        round_min: 4.0,
+        round_gaps: 1.5,
+        gain: 0.6,
+        step_max: 0.3,
+        target_rtt: 0.02,
+        target_s: 0.001,
+        target_datagrams: 1.5,
+        price_s: 0.006,
+        price_rtts: 1.0,
+        law_growth: 1.03,
+        law_floor: 0.85,
+        exceeded: 2.0,
+        ceiling: 1.03,
+        loss_more: 0.02,
+        loss_kept: 0.7,
+        limit_part: 0.5,
+        limit_growth: 0.01,
+        window_min: 0.05,
+        follows: 0.5,
+        arm_min: 16.0,
+        arm_gaps: 6.0,
+        arm_s: 0.03,
+        settles: 0.25,
+        more_max: 8.0,
+        half: 0.5,
+        up: 1.25,
+        up_max: 2.0,
+        promising: 1.3,
+        loss_pause_rtts: 4.0,
+        up_pause_rtts: 8.0,
+        pause_max: 8.0,
+        verify_s: 3.0,
+        verify_rtts: 20.0,
+        verify_times: 3.0,
+        evidence_kept: 0.7,
+        surely_full: 0.25,
+        falls_max: 3,
+        burst_part: 0.7,
+        faster: 1.1,
+        queued: 1.5,
+        high_rtt: 0.05,
+        stays: 0.9,
+        high_rounds: 4,
+        undispersed: 0.93,
+    };
+}
+
+/// The parameters in use.
+pub(super) const P: Params = Params::DEFAULT;

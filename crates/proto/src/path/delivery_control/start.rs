@@ -1,0 +1,179 @@
+//! The start: half of what the first train promises, then more as long as delivery follows.
+
+use super::DeliveryControl;
+use super::experiment::{Verdict, arrival_error, followed, verdict};
+use super::law::Step;
+use super::marks::Span;
+use super::model::PathModel;
+use super::params::P;
+
+/// State of the start.
+#[derive(Debug)]
+pub(super) struct Start {
+    is_first_train: bool,
+    /// Window that the train promises.
+    promise: f64,
+    train_loss: f64,
+    /// The train, until its losses are compared with those behind it.
+    train: Option<Span>,
+    /// The fastest round so far.
+    before: Option<Span>,
+    falls: u32,
+    /// Factor of the next step beyond the promise.
+    factor: f64,
+    /// Datagrams of a round are multiplied by this after an open verdict.
+    more: f64,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self {
+            is_first_train: true,
+            promise: f64::INFINITY,
+            train_loss: 0.0,
+            train: None,
+            before: None,
+            falls: 0,
+            factor: 1.0,
+            more: 1.0,
+        }
+    }
+}
+
+impl Start {
+    pub(super) fn is_first_train(&self) -> bool {
+        self.is_first_train
+    }
+}
+
+impl DeliveryControl {
+    /// The first train has arrived once something behind it has.
+    pub(super) fn judge_first_train(&mut self, last_sent: f64) {
+        if last_sent < self.train.1 {
+            return;
+        }
+        let (rtt_s, length) = (self.model.rtt_s(), self.train.1 - self.train.0);
+        let seen = self.model.span(self.train.0, self.train.1);
+        let seen = seen.filter(|train| train.sent - train.lost >= 3.0 && train.arrived_s > 1e-5);
+        let lost = self.model.marks.last().map_or(0.0, |last| 1.0 - last.received / last.sent.max(1.0));
+        let is_batch = self.model.gap_s() > 0.5 * rtt_s;
+        if seen.is_none() && length < P.train_max && lost < P.train_lost_max && !is_batch {
+            // It arrived faster than the clock tells: a longer one.
+            self.begin_train(length * P.train_growth);
+            return;
+        }
+        let mut window = 2.0 * P.train;
+        let Some(start) = &mut self.start else { return };
+        if let Some(train) = seen {
+            start.train_loss = train.loss();
+            start.train = Some(train);
+            start.promise = train.arrives_per_s() * rtt_s;
+            self.model.train_per_s = train.arrives_per_s();
+            window = 0.5 * start.promise;
+        }
+        start.is_first_train = false;
+        self.apply(Step::Set(window));
+        self.train = (0.0, 0.0);
+        self.begin_round();
+    }
+
+    pub(super) fn judge_start(&mut self, seen: &Span, is_limited: bool) {
+        let Some(mut start) = self.start.take() else { return };
+        let rtt_s = self.model.rtt_s();
+        let arrives = seen.arrives_per_s();
+        let passes = 1.0 - start.train_loss.min(0.5);
+        let is_longer = self.queue_of(seen) > self.target_s() + 0.05 * rtt_s;
+        let is_full_behind = arrives < P.surely_full * seen.sent_per_s() * passes;
+        let found = match &start.before {
+            _ if seen.sent >= P.arm_min && is_full_behind => Verdict::Full,
+            // Few datagrams can show that delivery follows, not that it does not.
+            Some(before) if seen.sent < P.arm_min => match verdict(&self.model, before, seen) {
+                Verdict::Follows => Verdict::Follows,
+                Verdict::Full | Verdict::Open => Verdict::Open,
+            },
+            None if seen.sent < P.arm_min => {
+                let sure = arrives * (1.0 - arrival_error(&self.model, seen));
+                if sure >= P.follows * seen.sent_per_s() * passes { Verdict::Follows } else { Verdict::Open }
+            }
+            // Nothing faster was tried: the start is over.
+            Some(before) if seen.sent_per_s() < P.faster * before.sent_per_s() => Verdict::Full,
+            Some(before) if followed(&self.model, before, seen).is_some_and(|(part, _)| part < P.surely_full) => {
+                Verdict::Full
+            }
+            Some(before) => verdict(&self.model, before, seen),
+            None if arrives >= P.follows * seen.sent_per_s() * passes => Verdict::Follows,
+            None if seen.arrived_s > 3.0 * self.model.gap_s() && seen.sent >= P.round_min => Verdict::Full,
+            None => Verdict::Open,
+        };
+        if found == Verdict::Open && !is_longer && start.more < P.more_max {
+            start.more *= 2.0;
+            self.apply(Step::AtMost(P.exceeded * self.model.delivery() / passes));
+            let count =
+                (0.5 * self.window).max(P.arm_min).max(P.arm_gaps * self.model.gap_s() * self.per_s) * start.more;
+            self.start = Some(start);
+            self.begin_round();
+            self.round.1 = self.sent + count.floor();
+            return;
+        }
+        start.more = 1.0;
+        if !is_longer && found == Verdict::Full && start.is_burst(seen) {
+            start.falls += 1;
+            self.start = Some(start);
+            self.apply(Step::Times(0.5));
+            self.begin_round();
+            return;
+        }
+        if is_longer || found == Verdict::Full {
+            // Nothing is known of whose a loss is: the window is what arrived, and whether more is possible is asked soon. What was
+            // delivered before one burst of losses is still possible.
+            self.apply(Step::AtMost(arrives.max(0.5 * self.model.delivery())));
+            self.end_start();
+            return;
+        }
+        start.forgive_train(&self.model, seen, rtt_s);
+        if start.before.is_none_or(|before| before.sent_per_s() < seen.sent_per_s()) && seen.sent >= P.round_min {
+            start.before = Some(*seen);
+        }
+        if is_limited {
+            self.end_start();
+            return;
+        }
+        if self.window < 0.84 * start.promise {
+            let next = (2.0 * self.window).min((0.95 * start.promise).max(1.2 * self.window));
+            self.apply(Step::Set(next));
+        } else {
+            // The promise is kept; what is beyond it is asked in steps.
+            start.factor = (start.factor * P.up).min(P.up_max);
+            self.apply(Step::Times(start.factor));
+        }
+        self.start = Some(start);
+        self.begin_round();
+    }
+
+    fn end_start(&mut self) {
+        self.start = None;
+        self.schedule.begin(self.now_s, &self.model);
+        self.schedule.is_alone = self.share() > 0.85;
+        self.begin_round();
+    }
+}
+
+impl Start {
+    /// The train lost no more than what followed it: its lost datagrams took their time on the bottleneck.
+    fn forgive_train(&mut self, model: &PathModel, seen: &Span, rtt_s: f64) {
+        let Some(train) = self.train.take() else { return };
+        if train.loss() <= seen.loss() + model.doubt(seen.loss(), train.sent, P.burst_max) {
+            let most = train.arrives_per_s() / (1.0 - train.loss().max(seen.loss()).min(0.9));
+            self.promise = self.promise.max(train.passes_per_s().min(most) * rtt_s);
+        }
+    }
+
+    /// A full path still carries what it carried before: less is a burst of losses, or a bucket that has become empty.
+    fn is_burst(&self, seen: &Span) -> bool {
+        let falls = |before: &Span| {
+            seen.sent_per_s() > P.faster * before.sent_per_s()
+                && seen.arrives_per_s() < P.burst_part * before.arrives_per_s()
+        };
+        self.falls < P.falls_max && self.before.as_ref().is_some_and(falls)
+    }
+}

@@ -1,0 +1,122 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::controller::Mark;
+use crate::path::test_path::{DATAGRAM_BYTES, Path, seen};
+
+fn control(rtt_ms: f64) -> DeliveryControl {
+    DeliveryControl::new(PathStart {
+        now: Time::ZERO,
+        datagram_bytes: DATAGRAM_BYTES,
+        rtt: Duration::from_secs_f64(rtt_ms / 1e3),
+        sent: 0,
+        hint_bps: None,
+        policy: Policy::Fair,
+        max_bps: None,
+    })
+}
+
+#[test]
+fn a_path_is_filled_with_a_short_queue_whatever_it_loses() {
+    for (mbps, rtt_ms, loses_every) in [(50.0, 100.0, 0), (50.0, 100.0, 10), (50.0, 20.0, 3), (500.0, 50.0, 0)] {
+        let mut path = Path::new(mbps, rtt_ms, mbps * rtt_ms / 12.0, loses_every);
+        let mut control = control(rtt_ms);
+        path.run(&mut control, 3.0);
+        let (used, queue_s) = path.run(&mut control, 5.0);
+        let arrives = if loses_every > 0 { 1.0 - 1.0 / loses_every as f64 } else { 1.0 };
+        assert!(used / arrives > 0.92, "{used} of {arrives}: {mbps} Mbit/s, {rtt_ms} ms, {control:?}");
+        assert!(queue_s < 0.01, "{queue_s} s: {mbps} Mbit/s, {rtt_ms} ms");
+    }
+}
+
+/// The bucket passes the first train and drops most of what follows: the train's promise is false, and half the rate loses nearly as
+/// much.
+#[test]
+fn behind_a_policer_the_rate_is_the_policers() {
+    for (mbps, bucket) in [(17.0, 5.0), (17.0, 50.0), (17.0, 200.0), (3.0, 60.0)] {
+        let mut path = Path::new(1_000.0, 35.0, 10_000.0, 0);
+        let per_s = mbps * 1e6 / 8.0 / DATAGRAM_BYTES as f64;
+        path.policer = Some((per_s, bucket));
+        let mut control = control(35.0);
+        path.run(&mut control, 4.0);
+        let before = (path.sent, path.received);
+        path.run(&mut control, 6.0);
+        let (sent, arrived) = ((path.sent - before.0) as f64, (path.received - before.1) as f64);
+        assert!(arrived > 0.9 * 6.0 * per_s, "{mbps} Mbit/s, {bucket} packets: {arrived} of {}", 6.0 * per_s);
+        assert!(arrived > 0.75 * sent, "{mbps} Mbit/s, {bucket} packets: {} dropped", 1.0 - arrived / sent);
+    }
+}
+
+/// The invariant of the law: no rate exceeds twice the delivery, except by floors and in the start.
+#[test]
+fn no_rate_exceeds_twice_the_delivery() {
+    for (mbps, rtt_ms, buffer, loses_every) in [(50.0, 100.0, 20.0, 0), (10.0, 30.0, 200.0, 4), (200.0, 10.0, 50.0, 50)]
+    {
+        let mut path = Path::new(mbps, rtt_ms, buffer, loses_every);
+        let mut control = control(rtt_ms);
+        for _ in 0..400 {
+            path.run(&mut control, 0.02);
+            if control.start.is_some() {
+                continue;
+            }
+            let delivery = control.model.delivery() / (1.0 - control.beliefs.own_loss);
+            let most = 2.01 * delivery * (1.0 + control.model.top_s() / control.model.rtt_s());
+            assert!(control.per_s <= most, "{} of {most}: {control:?}", control.per_s);
+        }
+    }
+}
+
+#[test]
+fn a_longer_path_is_no_queue() {
+    let mut path = Path::new(20.0, 40.0, 500.0, 0);
+    let mut control = control(40.0);
+    path.run(&mut control, 4.0);
+    path.rtt_s += 0.03;
+    path.run(&mut control, 4.0);
+    let (used, queue_s) = path.run(&mut control, 2.0);
+    assert!(used > 0.9 && queue_s < 0.01, "{used}, {queue_s}");
+}
+
+#[test]
+fn the_highest_rate_holds_for_trains_too() {
+    let mut control = control(40.0);
+    control.set_policy(Policy::Fair, Some(5_000_000));
+    assert_eq!(control.rate_bps(), Some(5_000_000));
+    let mut path = Path::new(50.0, 40.0, 200.0, 0);
+    let (used, _) = path.run(&mut control, 3.0);
+    assert!(used < 0.11, "{used}");
+    assert!(control.rate_bps().is_some_and(|bps| bps <= 5_000_000));
+}
+
+proptest! {
+    /// With any reports of a peer, the rate stays a rate within its bounds.
+    #[test]
+    fn no_reports_make_it_anything_but_a_rate(
+        reports in prop::collection::vec(
+            (0_u64..2_000_000, 0_u64..5_000, 0_u64..5_000, any::<u32>(), 0_u64..3_000_000, any::<bool>()), 1..400),
+        max_mbps in prop::option::of(1_u64..1_000),
+        floor_bps in 0_u64..1_000_000,
+    ) {
+        let mut control = control(30.0);
+        control.set_policy(Policy::High, max_mbps.map(|mbps| mbps * 1_000_000));
+        control.set_floor(floor_bps);
+        let (mut now_us, mut sent) = (0, 0);
+        for (later_us, more, received, arrived_us, rtt_us, is_limited) in reports {
+            now_us += later_us;
+            sent += more;
+            control.on_sent(sent);
+            let sent_at = Time::from_us(now_us.saturating_sub(rtt_us));
+            let mark = |received: u64| Mark { sent: sent.saturating_sub(received), received, sent_at, arrived_us };
+            let marks = [received / 2, received].map(mark);
+            control.on_report(seen(Time::from_us(now_us), Duration::from_micros(rtt_us.max(1)), &marks, is_limited));
+            prop_assert!(control.window.is_finite() && control.window >= P.window_min, "{:?}", control);
+            prop_assert!(control.target_s() >= 0.0);
+            prop_assert!((0.0..=0.9).contains(&control.beliefs.own_loss), "{:?}", control.beliefs);
+            prop_assert!(control.in_flight_max() > 0);
+            prop_assert!(control.rate_bps().is_none_or(|bps| bps >= floor_bps), "{:?}", control);
+            if let Some(mbps) = max_mbps {
+                prop_assert!(control.rate_bps().is_some_and(|bps| bps <= mbps * 1_000_000));
+            }
+        }
+    }
+}
