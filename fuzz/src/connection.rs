@@ -145,7 +145,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     config
 }
 
-/// First choice that is an action on streams.
+/// Smallest value of the choice byte that selects an action on streams.
 const FIRST_STREAM_ACTION: u8 = 96;
 const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Open(StreamKind::Bidirectional),

@@ -69,8 +69,8 @@ impl Config {
         Self::new(interval).with_gap(interval + interval / 10 * 9)
     }
 
-    /// Sets the threshold and the duration of a model: clocks that differ by [`DRIFT_PPM_MAX`] drift apart by at most the threshold in
-    /// twice that time.
+    /// Sets the threshold, and with it the time after which a model of the queue is discarded. Within twice that time,
+    /// clocks that differ by [`DRIFT_PPM_MAX`] drift apart by at most the threshold.
     #[must_use]
     pub fn with_threshold(mut self, threshold: Duration) -> Self {
         self.threshold = threshold;

@@ -21,7 +21,7 @@ pub const DEPTH_MAX: usize = 64;
 /// Longest target of a link, bytes (Linux: 4095). Together with the longest name, it must fit into a frame.
 pub const LINK_TARGET_BYTES_MAX: usize = 4000;
 
-/// Most links of a session.
+/// Largest number of symbolic links that a session transfers.
 pub const LINKS_MAX: u32 = 1 << 20;
 
 /// Longest sentence sent to a peer or accepted from one, bytes.

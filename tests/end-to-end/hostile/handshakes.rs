@@ -422,7 +422,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
     }
 }
 
-/// A forger who sees the SYN, uses its id, and is faster with a message of his own.
+/// An attacker sees the SYN. Its own SYN, with the same id and another first message, reaches the server earlier.
 #[test]
 fn a_forged_syn_which_comes_first_delays_and_no_more() {
     let mut world = World::new(9, server());

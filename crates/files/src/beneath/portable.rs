@@ -297,7 +297,7 @@ pub(crate) fn set_sender(_file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// Returns false: this system stores no sender.
+/// Returns false: this system cannot store the name of a sender with a file.
 pub(crate) fn is_sender(_file: &File, _sender: &str) -> bool {
     false
 }

@@ -27,8 +27,8 @@ pub struct StatePool {
 }
 
 impl StatePool {
-    /// Makes the pool of the connection with this initial state: [`POOL_STATES`] states, no two of which draw the same
-    /// graph.
+    /// Makes the pool of a connection from the initial state of its generator: [`POOL_STATES`] states, each of which
+    /// draws another graph.
     #[must_use]
     pub fn new(initial: State) -> Self {
         let mut distinct = BTreeSet::new();

@@ -11,7 +11,7 @@ use dfcp_time::Time;
 pub(crate) struct OpenLoop {
     /// The block that is being served again. It precedes blocks that await their first turn.
     again: Option<u32>,
-    /// First block that may still be in its first turn, or await it.
+    /// First block whose segments may not all have been sent once.
     fresh: u32,
     /// Blocks that were sent completely and wait for an acknowledgement, sorted by the time of their last segment.
     waiting: VecDeque<(Time, u32)>,

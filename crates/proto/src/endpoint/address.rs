@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use dfcp_secure::{AddressPrefix, address_bytes};
 
-/// A [`SocketAddr`] in 23 bytes: the form used for cookies, the scope, and a flag for IPv4.
+/// A [`SocketAddr`] in 23 bytes: 18 of address and port, as in cookies, 4 of the scope id, and a flag for IPv4.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     bytes: [u8; 18],

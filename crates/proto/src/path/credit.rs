@@ -160,7 +160,7 @@ fn paid_off(proven_bytes: u64) -> i64 {
 /// to one part less than the window, never more. It allocates nothing, because every idle connection has one.
 #[derive(Debug, Default)]
 struct RecentSum {
-    /// Sum of each part of the time window, newest first.
+    /// Sum of the values added in each part of the time window, newest part first.
     parts: [u64; limits::CREDIT_PARTS],
     /// End of the newest part.
     ends: Time,

@@ -82,7 +82,8 @@ impl Side {
     }
 }
 
-/// Reads the available bytes of a stream, and answers its end. Returns true if the end was reached.
+/// Reads the available bytes of a stream. At its end, writes a reply if `answers` is set. Returns true if the end was
+/// reached.
 fn read(now: Time, connection: &mut Connection, id: StreamId, answers: bool) -> bool {
     let mut streams = connection.streams();
     loop {

@@ -36,7 +36,7 @@ impl IdPace {
 
     /// Returns the id window at `now`. `next_id` is the id of the next message to begin.
     pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
-        // Fewer ids than the window holds do not predict a pace. A burst usually ends earlier.
+        // A burst usually ends before the marks are full, so fewer marks do not predict the pace of messages.
         let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
         Window { next_id, lasts }
     }

@@ -156,7 +156,8 @@ impl DeliveryControl {
         self.experiment = None;
     }
 
-    /// The present round is over.
+    /// Ends the present round, and decides from what it measured. `is_limited` means that the application had nothing to
+    /// send meanwhile.
     fn judge(&mut self, is_limited: bool) {
         let until = self.experiment.map_or(f64::INFINITY, |it| it.until);
         let settles = self.experiment.map_or(0.0, |it| P.settles * (it.until - self.round.0));

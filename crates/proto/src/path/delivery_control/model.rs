@@ -16,11 +16,13 @@ const ROUNDS_MAX: usize = 256;
 /// Weight of a mark in the burstiness of losses, and datagrams over which losses are averaged.
 const BURST_WEIGHT: f64 = 0.02;
 const MEAN_MEMORY: f64 = 128.0;
-/// Losses with a short queue are averaged over so many datagrams. They tell something after so many of them, and if the queue was longer than
-/// so many datagrams and seconds.
+/// Datagrams over which the loss in a short queue is averaged.
 const SHORT_MEMORY: f64 = 1_000.0;
+/// Datagrams in a short queue after which their loss is used.
 const SHORT_SENT_MIN: f64 = 200.0;
+/// Longest queue, datagrams, below which nothing is learnt: where no queue ever forms, "short" means nothing.
 const SHORT_DATAGRAMS: f64 = 24.0;
+/// The same limit, seconds.
 const SHORT_S: f64 = 0.004;
 /// Arrivals within so little are one clump, seconds.
 const CLUMP_S: f64 = 0.0002;

@@ -36,7 +36,7 @@ use crate::stream::table::StreamTable;
 /// The sending side of a session: its streams, and their common state.
 #[derive(Debug)]
 pub(crate) struct SendSide {
-    /// The end that opens our streams: this end's role.
+    /// Role of this end, initiator or responder, which the ids of its streams contain.
     opener: Opener,
     /// Kind of traffic of newly opened streams.
     traffic: Traffic,

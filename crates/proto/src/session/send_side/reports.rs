@@ -163,9 +163,9 @@ impl SendSide {
         Ok(())
     }
 
-    /// Schedules questions about streams that the report does not name, although it shows some of their symbols as
-    /// arrived or lost. A question is due at `at`, or later if other streams must be named first: the peer may have
-    /// news of more streams than fit into one report. This report names `named` streams.
+    /// Handles streams without a record in this report, although the report shows some of their symbols as arrived or
+    /// lost. For each one, schedules a request for a record at `at`. The request is later if the peer needs several
+    /// reports for all streams with news. `named` is the number of streams with a record in this report.
     fn note_unnamed(&mut self, at: Time, named: u32) {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {

@@ -382,8 +382,8 @@ impl RecvStream {
         !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
     }
 
-    /// Returns the bytes beyond the stream's own place if the whole stream is decoded, otherwise 0. The sender no
-    /// longer counts these bytes.
+    /// Returns the stream's unread bytes in the memory that all streams share if the whole stream is decoded, otherwise
+    /// 0. The sender no longer counts the bytes of a decoded stream.
     pub(crate) fn delivered_bytes(&self, common: &RecvCommon) -> u64 {
         if self.is_finished() { self.shared_bytes(common) } else { 0 }
     }
