@@ -1,5 +1,6 @@
 //! Tests of a plan's claims on its measurements.
 
+mod runs;
 mod turns;
 mod words;
 
@@ -77,6 +78,9 @@ const CHANGE_DEFAULT: f64 = 0.02;
 
 /// Default least deviation of a curved claim from a straight line, as a share of the change from first to last point.
 const BEND_DEFAULT: f64 = 0.05;
+
+/// Metric that tells which of several series is the better one.
+const GOODPUT: &str = "aggregate_mbps";
 
 /// Number of standard errors above which a difference counts as significant.
 const BEYOND_CHANCE: f64 = 2.0;
@@ -165,18 +169,34 @@ impl Claimed<'_> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// Returns the series and the flow that the claim compares with.
-    fn other(&self) -> (&str, Option<usize>) {
-        let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
-        (series, self.to_flow.or(self.flow))
+    /// Returns the flow of the compared series.
+    fn other_flow(&self) -> Option<usize> {
+        self.to_flow.or(self.flow)
+    }
+
+    /// Returns the cells at `point` of the series that the claim compares with, at least one. `None` if one is missing.
+    fn others(&self, point: &Point) -> Option<Vec<&Cell>> {
+        let own = std::slice::from_ref(&self.claim.series);
+        let labels = if self.claim.to.is_empty() { own } else { &self.claim.to[..] };
+        labels.iter().map(|series| self.table.at(series, point)).collect()
+    }
+
+    /// Returns the cell that the claim compares with at `point`: of several, the one with the greatest goodput.
+    fn other(&self, point: &Point) -> Option<&Cell> {
+        let mut best = None;
+        for cell in self.others(point)? {
+            // A series without any run has no goodput, so that nothing tells whether it is the better one.
+            let goodput = self.middle(cell, GOODPUT, None)?;
+            best = best.filter(|(most, _)| *most >= goodput).or(Some((goodput, cell)));
+        }
+        best.map(|(_, cell)| cell)
     }
 
     /// Combines the values of the claim's series and of the compared series at each point with `of`.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
-        let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
             let own = self.middle(cell, self.metric, self.flow)?;
-            let others = self.middle(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
+            let others = self.middle(self.other(&cell.point)?, self.metric, self.other_flow())?;
             Some((name(&cell.point), of(own, others)))
         };
         let joined: Vec<_> = self.cells().map(join).collect::<Option<_>>()?;
@@ -241,11 +261,21 @@ impl Claimed<'_> {
 
     fn below(&self) -> Option<Finding> {
         let (factor, plus) = (self.claim.factor.unwrap_or(1.0), self.claim.plus.unwrap_or(0.0));
-        let beyond = self.joined(|own, others| own - (factor * others + plus))?;
-        Some(self.all(&beyond, " beyond", |beyond| beyond <= 0.0))
+        let floor = self.claim.floor.unwrap_or(f64::NEG_INFINITY);
+        let beyond = |own: f64, others: f64| own - (factor * others + plus).max(floor);
+        if self.claim.each_run {
+            let worst = self.worst_runs(beyond, |beyond| *beyond <= 0.0, |a, b| a > b)?;
+            return Some(self.judged(worst, " beyond"));
+        }
+        Some(self.all(&self.joined(beyond)?, " beyond", |beyond| beyond <= 0.0))
     }
 
     fn order(&self) -> Option<Finding> {
+        if let Some(factor) = self.claim.factor.filter(|_| self.claim.each_run) {
+            // The ratio of two zeros is NaN, which fails.
+            let worst = self.worst_runs(|own, others| own / others, |ratio| *ratio >= factor, |a, b| a < b)?;
+            return Some(self.judged(worst, "×"));
+        }
         let ratios = self.ratios()?;
         if let Some(factor) = self.claim.factor {
             return Some(self.all(&ratios, "×", |ratio| ratio >= factor));
@@ -257,11 +287,10 @@ impl Claimed<'_> {
 
     /// Calls `of` at each point, with the values of all runs of both series.
     fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
-        let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
             let own = self.table.values(cell, self.metric, self.flow);
-            let others = self.table.at(other, &cell.point);
-            of(&own, &others.map_or_else(Vec::new, |others| self.table.values(others, self.metric, other_flow)))
+            let values = |others: &Cell| self.table.values(others, self.metric, self.other_flow());
+            of(&own, &self.other(&cell.point).map_or_else(Vec::new, values))
         };
         self.cells().map(join).collect()
     }

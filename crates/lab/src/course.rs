@@ -3,14 +3,19 @@
 mod histogram;
 mod settling;
 
+use std::time::Duration;
+
 use self::histogram::Histogram;
 use self::settling::Settling;
 use crate::dynamics::fair_bps;
-use crate::metrics::{EstimateMeasured, FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
+use crate::metrics::{EstimateMeasured, FlowMeasured, LinkMeasured, Measured, MessagesMeasured, median};
 use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 
 /// Interval of link samples and arrival counts, ns.
 pub const TICK_NS: u64 = 1_000_000;
+
+/// Interval of samples of round-trip times, ns.
+pub(crate) const RTT_EVERY_NS: u64 = 100 * TICK_NS;
 
 /// Maximum length of a trace, samples; later samples are discarded. At 1 ms per sample, a trace covers 200 s.
 const TRACE_MAX: usize = 200_000;
@@ -197,6 +202,8 @@ struct FlowCourse {
     /// Time of the last delivery, ns; at first, the end of the warm-up.
     delivered_ns: u64,
     longest_gap_ns: u64,
+    /// Samples of the sender's smoothed round-trip time since the end of the warm-up, ms.
+    rtts_ms: Vec<f64>,
 }
 
 /// Recorder of a run in progress: fed with readings at every tick, returns the measurements at the end.
@@ -264,6 +271,17 @@ impl<'run> Course<'run> {
                 if flow.bins_bps.len() < TRACE_MAX {
                     flow.bins_bps.push(in_bin as f64 * 8e9 / bin_ns as f64);
                 }
+            }
+        }
+    }
+
+    /// Records samples of smoothed round-trip times, every [`RTT_EVERY_NS`] after the warm-up. `rtt` returns that of the
+    /// sender of a flow, given by its index; `None` if it is unknown.
+    pub(crate) fn round_trips(&mut self, rtt: impl Fn(usize) -> Option<Duration>) {
+        let flows = self.flows.iter_mut().enumerate().filter(|_| self.warm_ns.is_some());
+        for (flow, rtt) in flows.filter_map(|(place, flow)| Some((flow, rtt(place)?))) {
+            if flow.rtts_ms.len() < TRACE_MAX {
+                flow.rtts_ms.push(ms(rtt.as_nanos() as u64));
             }
         }
     }
@@ -371,6 +389,7 @@ fn measured_flow(
         stopped_s: spec.stop_ns.filter(|&stop_ns| stop_ns < now_ns).map(|stop_ns| stop_ns as f64 / 1e9),
         is_back: spec.is_back,
         longest_gap_ms: bytes.is_none().then(|| ms(course.longest_gap_ns)),
+        rtt_ms: median(course.rtts_ms),
         delivered_bytes: end.bytes.delivered,
         started_s: end.started_ns as f64 / 1e9,
         bins_bps: course.bins_bps,

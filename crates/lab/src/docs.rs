@@ -57,7 +57,7 @@ const TRAPS: [(&str, &str); 8] = [
 ];
 
 /// Groups of plans by the first letter of their ids.
-const GROUPS: [(&str, &str); 9] = [
+const GROUPS: [(&str, &str); 10] = [
     ("V", "DFCP alone: how goodput depends on loss, delay, redundancy and window"),
     ("S", "Flows that never end: DFCP beside TCP, on one bottleneck and several"),
     ("F", "Flows that end: completion times of web objects and DVDs"),
@@ -66,6 +66,7 @@ const GROUPS: [(&str, &str); 9] = [
     ("X", "Beyond the documents: QUIC, the codec, losses in bursts, rates that starve others"),
     ("T", "The models of TCP, beside a Linux kernel"),
     ("A", "The automatic rate"),
+    ("R", "The automatic rate on paths that A leaves out, beside the better of BBR and CUBIC"),
     ("M", "Messages with a deadline"),
 ];
 

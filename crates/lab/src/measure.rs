@@ -1,11 +1,13 @@
 //! Simulation of a scenario, and its measurement.
 
+use std::time::Duration;
+
 use dfcp_netem::Link;
-use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
+use dfcp_sim::{End, FlowId, LinkId, Observer, Packet, Simulation};
 use dfcp_time::Time;
 
 use crate::bound::bound;
-use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, TICK_NS};
+use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, RTT_EVERY_NS, TICK_NS};
 use crate::drive::drive;
 use crate::estimation::Estimators;
 use crate::metrics::Measured;
@@ -45,6 +47,9 @@ pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>
             let links = link_readings(simulation, &built);
             course.tick(now_ns, &links, |flow| simulation.flow(built.flows[flow]).delivered_bytes);
         }
+        if now_ns.is_multiple_of(RTT_EVERY_NS) {
+            course.round_trips(|flow| smoothed_rtt(simulation, built.flows[flow]));
+        }
         if !course.is_warm() && now_ns >= scenario.warm_up_ns {
             let flows: Vec<_> = (0..built.flows.len()).map(|place| flow_bytes(simulation, &built, place)).collect();
             course.warm(now_ns, &link_readings(simulation, &built), &flows);
@@ -60,6 +65,18 @@ pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>
     }
     let packets_and_hops = simulation.packets_and_hops();
     Ok(Measured { packets_and_hops, ..course.finish(now_ns, &links, &flows) })
+}
+
+/// Returns the smoothed round-trip time of a flow's sender. `None` before the first sample, and if there is no single
+/// sender that measures it.
+fn smoothed_rtt(simulation: &Simulation<Watch>, id: FlowId) -> Option<Duration> {
+    match simulation.end(id, false) {
+        End::TcpSender(sender) => sender.srtt(),
+        End::Dfcp(sender) => Some(sender.stats().rtt).filter(|rtt| !rtt.is_zero()),
+        #[cfg(feature = "quic")]
+        End::Quic(sender) => sender.stats().map(|stats| stats.path.rtt),
+        _ => None,
+    }
 }
 
 fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkReading> {

@@ -60,6 +60,10 @@ pub struct FlowMeasured {
     pub wire_bps: f64,
     /// Longest time without a delivery after the warm-up, ms; `None` for a flow with a fixed number of bytes.
     pub longest_gap_ms: Option<f64>,
+    /// Median of the sender's smoothed round-trip time after the warm-up, ms. `None` if it is unknown, on other
+    /// platforms than the simulator, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
     /// Application bytes delivered in the whole run, including the warm-up.
     pub delivered_bytes: u64,
     /// Time at which the connection was opened, s.
@@ -158,13 +162,14 @@ fn is_none_counted(count: &u64) -> bool {
 }
 
 /// Metrics with a separate value for each flow.
-const OF_FLOWS: [&str; 28] = [
+const OF_FLOWS: [&str; 29] = [
     "goodput_mbps",
     "error_percent",
     "wire_mbps",
     "share_percent",
     "goodput_cov",
     "longest_gap_ms",
+    "rtt_ms",
     "fct_s",
     "fct_connect_s",
     "fct_confirmed_s",
@@ -373,6 +378,7 @@ impl Measured {
             "error_percent" => self.adaptation_error(flow, warm_up_s).map(|(mean, _)| 100.0 * mean),
             "goodput_cov" => mean_and_sd(self.bins_after(flow, warm_up_s)).map(|(mean, sd)| sd / mean.max(1.0)),
             "longest_gap_ms" => flow.longest_gap_ms,
+            "rtt_ms" => flow.rtt_ms,
             "fct_s" => flow.fct_s,
             "fct_connect_s" => flow.fct_connect_s,
             "fct_confirmed_s" => flow.fct_confirmed_s,
@@ -459,6 +465,7 @@ mod tests {
             timeouts: Some(2),
             bins_bps: vec![1e6, 4e6, 6e6],
             longest_gap_ms: Some(3.0),
+            rtt_ms: Some(4.0),
             messages: Some(MessagesMeasured {
                 due: 1_000,
                 in_time: 0.995,

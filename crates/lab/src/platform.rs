@@ -104,7 +104,7 @@ pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) 
     plan.series.retain(|series| is_run(&series.get_ref().label));
     plan.claims.retain(|claim| {
         let claim = claim.get_ref();
-        is_run(&claim.series) && claim.to.as_deref().is_none_or(is_run)
+        is_run(&claim.series) && claim.to.iter().all(|to| is_run(to))
     });
     SideBySide { source, runs: all, refusals }
 }
@@ -121,7 +121,7 @@ fn on(plan: &Plan, engines: &[Engine]) -> Plan {
     let about = |engine: &Engine, claim: &Spanned<Claim>| {
         let own = claim.get_ref();
         let (id, series) = (engine.label(&own.id), engine.label(&own.series));
-        let to = own.to.as_ref().map(|to| engine.label(to));
+        let to = own.to.iter().map(|to| engine.label(to)).collect();
         let platform = (!engine.is_sim()).then(|| engine.platform.clone());
         Spanned::new(claim.span(), Claim { id, series, to, platform, ..own.clone() })
     };

@@ -81,7 +81,7 @@ fn rows(claims: &[&Judged], ids: &[&str]) -> Result<String> {
 /// Returns a table of the plans about the automatic rate, with the verdicts on their claims.
 fn rate_plans(plans: &[(&Source, Vec<Judged>)]) -> String {
     let mut out = String::from("| plan | | claims reproduced | claims that differ |\n|---|---|---|---|\n");
-    for (source, claims) in plans.iter().filter(|(source, _)| source.plan.id.starts_with('A')) {
+    for (source, claims) in plans.iter().filter(|(source, _)| source.plan.id.starts_with(['A', 'R'])) {
         let id = &source.plan.id;
         let of = |has: fn(&Verdict) -> bool| claims.iter().filter(move |claim| has(&claim.verdict));
         let reproduced = of(|verdict| *verdict == Verdict::Reproduced).count();

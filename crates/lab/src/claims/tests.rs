@@ -371,3 +371,98 @@ fn a_run_which_fails_is_not_hidden_by_the_others() {
     assert_eq!(of("each_run_within = [5, 11]"), (Verdict::Differs, "1.00 at loss 0 in one of its runs".to_owned()));
     assert_eq!(of("each_run_within = [0, 9]"), (Verdict::Differs, "10.0 at loss 0 in one of its runs".to_owned()));
 }
+
+/// Returns the verdict on `claim` and its words. Each series has the goodput, Mbit/s, and the mean queue, ms, of its runs.
+fn beside_two(claim: &str, [a, b, c]: [&[(f64, f64)]; 3]) -> (Verdict, String) {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\njudge_by = \"median\"\n[topology]\n[[series]]\nlabel = \"A\"\n\
+         transport = \"modern\"\n[[series]]\nlabel = \"B\"\ntransport = \"bbr\"\n[[series]]\nlabel = \"C\"\ntransport = \"cubic\"\n\
+         [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nseries = \"A\"\n{claim}"
+    );
+    let run = |&(mbps, queue_ms): &(f64, f64)| Measured {
+        flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+        links: vec![crate::metrics::LinkMeasured { queue_mean_ms: queue_ms, ..Default::default() }],
+        ..Measured::default()
+    };
+    let cell = |(series, runs): (&str, &[(f64, f64)])| Cell {
+        series: series.to_owned(),
+        point: Vec::new(),
+        warm_up_s: 0.0,
+        scale: 1.0,
+        measured: runs.iter().map(run).collect(),
+    };
+    let table = Table { cells: [("A", a), ("B", b), ("C", c)].map(cell).to_vec() };
+    let judged = judge_once(&parse("t.toml", &text).unwrap().plan, &table).remove(0);
+    (judged.verdict, judged.measured)
+}
+
+#[test]
+fn of_several_series_the_one_that_delivers_more_is_compared() {
+    let order = "kind = \"order\"\nto = [\"B\", \"C\"]\nfactor = 0.9";
+    let queue = "kind = \"below\"\nto = [\"C\", \"B\"]\nmetric = \"queue_ms\"\nfactor = 0.5";
+    let of = |claim: &str, b: f64| beside_two(claim, [&[(9.0, 6.0)], &[(b, 10.0)], &[(9.5, 20.0)]]);
+    assert_eq!(of(order, 8.0), (Verdict::Reproduced, "0.947×".to_owned()));
+    assert_eq!(of(order, 11.0), (Verdict::Differs, "0.818×".to_owned()));
+    // A short queue of the better series counts, not the shortest one of any.
+    assert_eq!(of(queue, 8.0), (Verdict::Reproduced, "-4.00 beyond".to_owned()));
+    assert_eq!(of(queue, 11.0), (Verdict::Differs, "1.00 beyond".to_owned()));
+    assert_eq!(beside_two(order, [&[(9.0, 6.0)], &[], &[(9.5, 20.0)]]).0, Verdict::NotRun);
+}
+
+#[test]
+fn a_floor_is_the_least_limit() {
+    let of = |queue_ms: f64| {
+        let claim = "kind = \"below\"\nto = \"B\"\nmetric = \"queue_ms\"\nfactor = 0.5\nfloor = 5";
+        beside_two(claim, [&[(9.0, queue_ms)], &[(9.0, 4.0)], &[]])
+    };
+    assert_eq!(of(4.9), (Verdict::Reproduced, "-0.1 beyond".to_owned()));
+    assert_eq!(of(5.5), (Verdict::Differs, "0.5 beyond".to_owned()));
+}
+
+#[test]
+fn every_run_is_compared_with_the_better_run_of_the_same_seed() {
+    let (b, c) = ([(10.0, 4.0), (2.0, 4.0), (10.0, 4.0)], [(2.0, 40.0), (10.0, 40.0), (2.0, 40.0)]);
+    let order = |a: [f64; 3]| {
+        let claim = "kind = \"order\"\nto = [\"B\", \"C\"]\nfactor = 0.9\neach_run = true";
+        beside_two(claim, [&a.map(|mbps| (mbps, 0.0)), &b, &c])
+    };
+    assert_eq!(order([9.5, 9.2, 9.9]), (Verdict::Reproduced, "0.92× at run 2 (0 of 3 fail)".to_owned()));
+    // The medians would be 9.5 and 10.
+    assert_eq!(order([9.5, 1.0, 9.9]), (Verdict::Differs, "0.1× at run 2 (1 of 3 fail)".to_owned()));
+    // Half of the better's queue is 2, 20 and 2 ms.
+    let queue = |a: [f64; 3]| {
+        let claim = "kind = \"below\"\nto = [\"B\", \"C\"]\nmetric = \"queue_ms\"\nfactor = 0.5\neach_run = true";
+        beside_two(claim, [&a.map(|queue_ms| (9.5, queue_ms)), &b, &c])
+    };
+    assert_eq!(queue([1.0, 19.0, 1.5]), (Verdict::Reproduced, "-0.5 beyond at run 3 (0 of 3 fail)".to_owned()));
+    assert_eq!(queue([3.0, 19.0, 4.0]), (Verdict::Differs, "2.00 beyond at run 3 (2 of 3 fail)".to_owned()));
+}
+
+#[test]
+fn runs_without_a_counterpart_and_runs_of_nothing_prove_nothing() {
+    let claim = "kind = \"order\"\nto = [\"B\", \"C\"]\nfactor = 0.9\neach_run = true";
+    let nine = [(9.0, 1.0); 2];
+    assert_eq!(beside_two(claim, [&nine, &nine, &nine]).0, Verdict::Reproduced);
+    assert_eq!(beside_two(claim, [&nine, &nine[..1], &nine]).0, Verdict::NotRun);
+    assert_eq!(beside_two(claim, [&nine, &nine, &[]]).0, Verdict::NotRun);
+    let nothing = [(0.0, 0.0), (9.0, 1.0)];
+    let found = beside_two(claim, [&nothing, &nothing, &nothing]);
+    assert_eq!(found, (Verdict::Differs, "undefined× at run 1 (1 of 2 fail)".to_owned()));
+}
+
+#[test]
+fn a_comparison_with_the_better_one_is_told_in_words() {
+    let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+         [[series]]\nlabel = \"B\"\ntransport = \"bbr\"\n[[series]]\nlabel = \"C\"\ntransport = \"cubic\"\n[metrics]\nplot = [\"queue_ms\"]\n\
+         [[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nseries = \"A\"\nkind = \"below\"\nto = [\"B\", \"C\"]\nfactor = 0.5\nfloor = 5\n\
+         each_run = true\nshare = 1\n[[claims]]\nid = \"2\"\nsays = \"\"\ntag = \"D\"\nseries = \"A\"\nkind = \"order\"\nto = \"B\"\nfactor = 0.9\n";
+    let source = parse("t.toml", text).unwrap();
+    let told: Vec<String> = source.plan.claims.iter().map(|claim| describe(claim.get_ref())).collect();
+    assert_eq!(
+        told,
+        [
+            "A: at most 0.5 times that of B or C, whichever delivers more, or 5 if that is more, in each run, at 100 % of the points",
+            "A: at least 0.9 times that of B"
+        ]
+    );
+}

@@ -64,7 +64,7 @@ fn without(table: &Table, turn: usize) -> Table {
 /// Returns the greatest number of runs per point in the claim's series.
 fn runs_of(claim: &Claim, table: &Table) -> usize {
     let of = |series| table.of_series(series).map(|cell| cell.measured.len()).max().unwrap_or(0);
-    of(&claim.series).max(claim.to.as_deref().map_or(0, of))
+    claim.to.iter().map(|series| of(series)).fold(of(&claim.series), usize::max)
 }
 
 /// Words the verdicts that change if some runs are left out, to be appended to the measured result.

@@ -5,12 +5,17 @@ use crate::plan::{Claim, ClaimKind, Level, Where};
 
 /// Describes the kind of a claim and its test in a sentence.
 pub(crate) fn describe(claim: &Claim) -> String {
-    let other = match (&claim.to, &claim.to_flow) {
-        (Some(series), Some(flow)) => format!("that of {series}, {flow}"),
-        (Some(series), None) => format!("that of {series}"),
-        (None, Some(flow)) => format!("that of its {flow}"),
-        (None, None) => String::new(),
+    let other = match (&claim.to[..], &claim.to_flow) {
+        ([], Some(flow)) => format!("that of its {flow}"),
+        ([], None) => String::new(),
+        ([series], None) => format!("that of {series}"),
+        ([series], Some(flow)) => format!("that of {series}, {flow}"),
+        (several, flow) => {
+            let flow = flow.as_ref().map_or(String::new(), |flow| format!(", {flow}"));
+            format!("that of {}{flow}, whichever delivers more", several.join(" or "))
+        }
     };
+    let run = if claim.each_run { ", in each run" } else { "" };
     let (low, high) = claim.within.unwrap_or_default();
     let tolerance = 100.0 * claim.tolerance.unwrap_or(0.0);
     let test = match claim.kind {
@@ -21,12 +26,13 @@ pub(crate) fn describe(claim: &Claim) -> String {
         }
         ClaimKind::Ratio => format!("{low} to {high} times {other}"),
         ClaimKind::Order => match claim.factor {
-            Some(factor) => format!("at least {factor} times {other}"),
+            Some(factor) => format!("at least {factor} times {other}{run}"),
             None => format!("above {other}, by two standard errors of the difference"),
         },
         ClaimKind::Below => {
             let plus = claim.plus.map_or(String::new(), |plus| format!(" and {plus}"));
-            format!("at most {} times {other}{plus}", claim.factor.unwrap_or(1.0))
+            let floor = claim.floor.map_or(String::new(), |floor| format!(", or {floor} if that is more"));
+            format!("at most {} times {other}{plus}{floor}{run}", claim.factor.unwrap_or(1.0))
         }
         ClaimKind::Flat => format!("varies by {tolerance} % at most"),
         ClaimKind::Monotone => {

@@ -363,3 +363,24 @@ fn dctcp_keeps_a_shorter_queue_than_cubic() {
     assert!(queue(dctcp) < 0.7 * queue(cubic), "{} {}", queue(dctcp), queue(cubic));
     assert!(dctcp.links[0].marks > 0 && dctcp.links[0].queue_drops == 0, "{:?}", dctcp.links);
 }
+
+/// The path has 20 ms. A queue of CUBIC adds to them, and so does one that acknowledgements fill on the way back, which
+/// `queue_ms` does not show.
+#[test]
+fn the_round_trip_has_the_queues_of_both_ways() {
+    let round_trips = |links: &str| {
+        let of_run = |found: &Measured| (found.flows[0].rtt_ms, found.links[0].queue_mean_ms);
+        let topology = format!("[topology]\n{links}\naccess_mbps = 40\nrtt_ms = 20\nbuffer_packets = 50");
+        measured(&topology).iter().map(of_run).collect::<Vec<_>>()
+    };
+    let even = round_trips("rate_mbps = 10");
+    let [(Some(cubic_ms), cubic_queue_ms), (classic_ms, _), (Some(modern_ms), modern_queue_ms)] = even[..] else {
+        panic!("{even:?}")
+    };
+    assert!(classic_ms.is_none_or(|classic_ms| classic_ms >= 20.0), "{classic_ms:?}");
+    assert!((cubic_ms - 20.0 - cubic_queue_ms).abs() < 10.0 && cubic_queue_ms > 10.0, "{even:?}");
+    assert!((modern_ms - 20.0 - modern_queue_ms).abs() < 5.0, "{even:?}");
+    // Of 833 full packets in a second half are acknowledged, in 52 bytes each: 173 kbit/s.
+    let uneven = round_trips("up_mbps = 10\nrate_mbps = 0.1");
+    assert!(uneven[0].0.is_some_and(|ms| ms > 20.0 + uneven[0].1 + 50.0), "{uneven:?}");
+}

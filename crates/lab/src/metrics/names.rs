@@ -2,7 +2,7 @@
 
 /// All metrics: name in plans, and description. The description ends with the unit, after a comma; details may follow
 /// after a semicolon.
-pub const METRICS: [(&str, &str); 67] = [
+pub const METRICS: [(&str, &str); 68] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -36,6 +36,7 @@ pub const METRICS: [(&str, &str); 67] = [
     ),
     ("recovery_ms", "the longest time until it delivers 90 % again after a change of its rate or delay, ms"),
     ("longest_gap_ms", "the longest time without a byte delivered, mean of flows, ms"),
+    ("rtt_ms", "round-trip time as the sender smooths it after the warm-up, the median, simulator alone, ms"),
     ("random_losses", "packets of all flows lost at random by bottlenecks, while goodput counts"),
     ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
     ("fct_s", "from first data sent to last byte received, s"),

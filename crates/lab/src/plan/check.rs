@@ -116,7 +116,7 @@ fn check_axis(source: &Source, axis: &Spanned<Axis>) -> Result<(), PlanError> {
 
 fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     let plan = &source.plan;
-    for label in [Some(&claim.series), claim.to.as_ref()].into_iter().flatten() {
+    for label in std::iter::once(&claim.series).chain(&claim.to) {
         if !plan.series.iter().any(|series| series.get_ref().label == *label) {
             let labels: Vec<_> = plan.series.iter().map(|series| format!("\"{}\"", series.get_ref().label)).collect();
             return Err(format!("there is no series \"{label}\"; choose one of {}", labels.join(", ")));
@@ -142,6 +142,13 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
         return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());
     }
+    if claim.floor.is_some_and(|floor| !floor.is_finite() || claim.kind != ClaimKind::Below) {
+        return Err("`floor` is a number, and belongs to a claim of the kind below".to_owned());
+    }
+    let compares_runs = claim.kind == ClaimKind::Below || (claim.kind == ClaimKind::Order && claim.factor.is_some());
+    if claim.each_run && !compares_runs {
+        return Err("`each_run` belongs to a claim of the kind order with `factor`, or of the kind below".to_owned());
+    }
     let lens = claim.lens();
     if !lens.is_clear() && !SEEN.contains(&metric_of(source, claim)) {
         return Err(format!("`window_s` and `bin_s` belong to claims about {}", SEEN.join(", ")));
@@ -166,10 +173,10 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     }
     let needs = match claim.kind {
         ClaimKind::Value | ClaimKind::Growth if claim.within.is_none() => "`within = [low, high]`",
-        ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
+        ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_empty() && claim.to_flow.is_none()) => {
             "`within = [low, high]`, and `to` or `to_flow`"
         }
-        ClaimKind::Order | ClaimKind::Below if claim.to.is_none() && claim.to_flow.is_none() => {
+        ClaimKind::Order | ClaimKind::Below if claim.to.is_empty() && claim.to_flow.is_none() => {
             "`to`, another series, or `to_flow`"
         }
         ClaimKind::Flat | ClaimKind::Equal | ClaimKind::Unequal if claim.tolerance.is_none() => "`tolerance`",

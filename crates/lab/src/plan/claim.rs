@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::level::Level;
 use crate::lens::Lens;
@@ -22,8 +22,10 @@ pub struct Claim {
     pub kind: ClaimKind,
     /// Label of the tested series.
     pub series: String,
-    /// `ratio`, `order` and `below`: label of the series to compare with.
-    pub to: Option<String>,
+    /// `ratio`, `order` and `below`: labels of the series to compare with. Of several, the one with the greatest goodput
+    /// of all flows counts, at each point, or with `each_run` in each run.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub to: Vec<String>,
     /// Points of the claim: a value, a list or a range for each swept parameter. Default: all points.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
@@ -42,6 +44,12 @@ pub struct Claim {
     pub factor: Option<f64>,
     /// `below`: constant added to the upper limit, in the metric's unit. Default 0.
     pub plus: Option<f64>,
+    /// `below`: least upper limit, in the metric's unit, if `factor` and `plus` make it lower.
+    pub floor: Option<f64>,
+    /// `order` with `factor`, and `below`: true to compare every run with the run of the same number of `to`, which has
+    /// the same seed. Default: the means or medians are compared.
+    #[serde(default)]
+    pub each_run: bool,
     /// `value` of `in_time_percent`: the lower bound is reduced by this many standard errors of the share, for the
     /// number of messages measured.
     pub standard_errors: Option<f64>,
@@ -78,6 +86,20 @@ impl Claim {
     }
 }
 
+/// Deserializes a label, or a list of labels.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Labels {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Labels::deserialize(deserializer)? {
+        Labels::One(label) => vec![label],
+        Labels::Several(labels) => labels,
+    })
+}
+
 /// Known reason for which a claim fails in this laboratory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,7 +132,7 @@ pub enum ClaimKind {
     Ratio,
     /// The metric of `series` is at least `factor` times the metric of `to`.
     Order,
-    /// The metric of `series` is at most `factor` times the metric of `to`, plus `plus`.
+    /// The metric of `series` is at most `factor` times the metric of `to`, plus `plus`, or at most `floor`.
     Below,
     /// The metric varies little over the sweep: by `tolerance` at most.
     Flat,

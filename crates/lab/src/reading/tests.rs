@@ -28,6 +28,37 @@ fn single_runs_are_bounded_in_values_alone() {
 }
 
 #[test]
+fn runs_are_compared_and_limits_have_a_floor_only_where_that_means_something() {
+    let value = "kind = \"value\"";
+    for (to, part) in [
+        ("kind = \"value\"\neach_run = true", "`each_run` belongs to a claim of the kind order with `factor`"),
+        (
+            "kind = \"order\"\nto = \"CUBIC\"\neach_run = true",
+            "`each_run` belongs to a claim of the kind order with `factor`",
+        ),
+        (
+            "kind = \"order\"\nto = \"CUBIC\"\nfloor = 5",
+            "`floor` is a number, and belongs to a claim of the kind below",
+        ),
+        (
+            "kind = \"below\"\nto = \"CUBIC\"\nfloor = inf",
+            "`floor` is a number, and belongs to a claim of the kind below",
+        ),
+        ("kind = \"order\"\nto = [\"CUBIC\", \"BBR\"]\nfactor = 1", "there is no series \"BBR\""),
+        ("kind = \"order\"\nto = []\nfactor = 1", "a claim of this kind needs `to`"),
+    ] {
+        let told = complaint(value, to);
+        assert!(told.contains(part), "{told}");
+    }
+    for to in [
+        "kind = \"order\"\nto = [\"DFCP\", \"CUBIC\"]\nfactor = 0.9\neach_run = true",
+        "kind = \"below\"\nto = \"CUBIC\"\nfloor = 5\neach_run = true",
+    ] {
+        assert!(SMALL.contains(value) && parse("small.toml", &SMALL.replacen(value, to, 1)).is_ok(), "{to}");
+    }
+}
+
+#[test]
 fn a_clock_is_that_of_a_present_kernel() {
     let of = |carrier: &str| complaint("kind = \"classic\", window_blocks = 4", carrier);
     for (carrier, expected) in [
