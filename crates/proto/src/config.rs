@@ -175,7 +175,7 @@ pub struct Config {
     pub send_buffer_bytes: u64,
     /// Receive memory: bytes of received blocks that may be incomplete or unread, at most. Default 64 MiB. A modern
     /// connection starts with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START) and doubles its memory each
-    /// time that half of it has been read. Blocks take up to three times their bytes during decoding
+    /// time that half of it has been decoded. Blocks take up to three times their bytes during decoding
     /// (`spec/protocol.md`, [window-2]).
     pub receive_memory_bytes: u64,
     /// Cap on the peer's sending rate, bits of IP packets per second; 0 means no cap. The peer obeys the cap whatever

@@ -47,9 +47,9 @@ pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// MB.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
 
-/// Initial window in bytes at both ends, shared by the streams of a session. The window doubles each time that half of
-/// it has been read or proven (`spec/protocol.md` \[window-6\]). 8 MiB is about the bandwidth-delay product of 100
-/// Mbit/s and 600 ms.
+/// Initial window in bytes at both ends, shared by the streams of a session. Each time that half of it has been decoded
+/// or proven, the window grows to four times these bytes (`spec/protocol.md` \[window-6\]). 8 MiB is about the
+/// bandwidth-delay product of 100 Mbit/s and 600 ms.
 pub const WINDOW_BYTES_START: u64 = 8 << 20;
 
 /// Least charge for a block in modern flow control, bytes: 16 384 blocks of one byte take 2 MB of memory, not 16 KB

@@ -8,10 +8,12 @@ mod support;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use dfcp_proto::{Accept, ClassicSettings, Config, ConnectionError, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_proto::{
+    Accept, ClassicSettings, Config, ConnectionError, Event, PeerKey, PeerMisbehaved, Rate, Read, limits,
+};
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, StreamState};
-use dfcp_wire::segment::{Fin, ReportHeader, Segment, SynOptions};
-use dfcp_wire::{BlockInfo, StreamId};
+use dfcp_wire::segment::{Data, Fin, ReportHeader, Segment, SynOptions};
+use dfcp_wire::{BlockInfo, Fragment, Opener, StreamId, StreamKind, StreamLimits};
 use support::{
     Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, classic_datagram, decode, renew_crc, unsealed,
 };
@@ -279,31 +281,104 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     assert!(taken <= MEMORY && taken > MEMORY / 2, "{taken} of {MEMORY}");
 }
 
-/// [window-6]
-#[test]
-fn a_peer_can_fill_the_first_window_until_what_it_brought_has_been_read() {
-    const GRANTED: u64 = 1 << 30;
-    let config =
-        Config::danger_unsealed().with_receive_memory_bytes(GRANTED).with_window_blocks(limits::WINDOW_BLOCKS_MAX);
+/// Receive memory with a cap far above what a peer may make the receiver hold.
+const FAR_BYTES: u64 = 1 << 30;
+
+/// A listener for the tests of [window-6], with a peer. Its window has room for every block of a test.
+fn with_far_memory() -> (Server, Rogue) {
+    let config = Config::danger_unsealed()
+        .with_receive_memory_bytes(FAR_BYTES)
+        .with_window_blocks(limits::WINDOW_BLOCKS_MAX)
+        .with_streams(StreamLimits { bidirectional: 0, one_way: 64 });
     let mut server = Server::new(Accept { memory_bytes_max: Some(8 << 30), ..config.into() });
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
+    (server, rogue)
+}
+
+/// Bytes of the blocks in the tests of [window-6].
+const LARGE_BLOCK_BYTES: u64 = 256 * SYMBOL_SIZE as u64;
+
+/// Sends one symbol of each block. Returns the bytes of the blocks that the receiver has begun.
+fn begun_bytes(server: &mut Server, rogue: &mut Rogue, blocks: std::ops::Range<u32>) -> u64 {
     let handle = rogue.handle.unwrap();
-    let begun_of = |server: &mut Server, rogue: &mut Rogue, blocks: std::ops::Range<u32>| {
-        let before = server.connection(handle).stats().received.refused;
-        blocks.clone().for_each(|block_id| rogue.symbol(server, block_id, 256, 999));
-        blocks.len() as u64 - (server.connection(handle).stats().received.refused - before)
-    };
-    let fits = limits::WINDOW_BYTES_START / (256 * u64::from(SYMBOL_SIZE));
-    assert_eq!(begun_of(&mut server, &mut rogue, 0..1_000), fits, "one symbol each, and none of them is ever finished");
-    // Decoded blocks that are not read do not enlarge the window either.
-    for block_id in 0..fits as u32 {
-        (1_000..1_256).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
+    let refused = |server: &mut Server| server.connection(handle).stats().received.refused;
+    let before = refused(server);
+    let count = blocks.len() as u64;
+    blocks.for_each(|block_id| rogue.symbol(server, block_id, 256, 999));
+    (count - (refused(server) - before)) * LARGE_BLOCK_BYTES
+}
+
+/// [window-6]: a peer starts fast and then finishes no block. Whatever it has brought, and whether or not the
+/// application has read it, unfinished and unread blocks together take no more than four times the decoded bytes.
+#[test]
+fn unfinished_blocks_after_a_fast_start_take_what_the_decoded_ones_have_earned() {
+    for (decoded, is_read) in [(0, true), (5, true), (14, true), (14, false), (60, true), (60, false)] {
+        let (mut server, mut rogue) = with_far_memory();
+        let handle = rogue.handle.unwrap();
+        let reserves_bytes = server.stats().memory_bytes;
+        for block_id in 0..decoded {
+            rogue.block(&mut server, block_id, 256);
+            if is_read {
+                server.read(handle);
+            }
+        }
+        let decoded_bytes = u64::from(decoded) * LARGE_BLOCK_BYTES;
+        let begun = begun_bytes(&mut server, &mut rogue, decoded + 1..decoded + 2_000);
+        let unread = if is_read { 0 } else { decoded_bytes };
+        let earned = limits::WINDOW_BYTES_START.max(4 * decoded_bytes);
+        assert!(begun + unread <= earned, "{begun} of {earned} after {decoded} blocks, read: {is_read}");
+        let memory_bytes = server.stats().memory_bytes - reserves_bytes;
+        assert!(memory_bytes <= 3 * earned, "{memory_bytes} of {earned} after {decoded} blocks, read: {is_read}");
     }
-    assert_eq!(begun_of(&mut server, &mut rogue, 1_000..2_000), 0);
-    assert!(server.read(handle) as u64 >= limits::WINDOW_BYTES_START / 2);
-    let begun = begun_of(&mut server, &mut rogue, 2_000..3_000);
-    assert!((2 * fits - 2..=2 * fits).contains(&begun), "{begun} blocks, of {fits} before");
+}
+
+/// [window-6]: unfinished blocks come first, and all their symbols but one follow. They earn nothing until they are
+/// complete, and then as much as other blocks.
+#[test]
+fn blocks_that_lack_a_symbol_earn_no_memory() {
+    let (mut server, mut rogue) = with_far_memory();
+    let fits = (limits::WINDOW_BYTES_START / LARGE_BLOCK_BYTES) as u32;
+    assert_eq!(begun_bytes(&mut server, &mut rogue, 0..1_000), u64::from(fits) * LARGE_BLOCK_BYTES);
+    for block_id in 0..fits {
+        (1..255).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
+    }
+    let handle = rogue.handle.unwrap();
+    server.read(handle);
+    assert_eq!(begun_bytes(&mut server, &mut rogue, 1_000..2_000), 0);
+    for block_id in 0..fits {
+        rogue.symbol(&mut server, block_id, 256, 0);
+    }
+    let begun = begun_bytes(&mut server, &mut rogue, 2_000..3_000) / LARGE_BLOCK_BYTES;
+    let earned = 4 * u64::from(fits.div_ceil(2));
+    assert_eq!(begun + u64::from(fits), earned, "begun and unread blocks, after half of the first window was decoded");
+}
+
+/// [window-6]: on each of many streams, the application reads the first source symbols of a block that lacks its last
+/// one. What is read of them earns nothing.
+#[test]
+fn unfinished_blocks_of_many_streams_earn_no_memory_although_they_are_read() {
+    let (mut server, mut rogue) = with_far_memory();
+    let fits = (limits::WINDOW_BYTES_START / LARGE_BLOCK_BYTES) as u32;
+    let handle = rogue.handle.unwrap();
+    let block = BlockInfo { k: 256, length_bytes: LARGE_BLOCK_BYTES as u32, end_of_stream: false };
+    let mut buffer = vec![0; 1 << 19];
+    for index in 0..fits {
+        let stream = StreamId::new(Opener::Initiator, StreamKind::OneWay, index).unwrap();
+        for esi in 0..255 {
+            let data = Data { stream, block_id: 0, esi, block, fragment: Fragment::WHOLE };
+            let datagram = rogue.segment(Segment::Data(data), &[1; SYMBOL_SIZE as usize]);
+            server.take(rogue.address, &datagram);
+        }
+        let now = server.now;
+        let read = server.connection(handle).streams().read(now, stream, &mut buffer);
+        assert_eq!(read, Ok(Read::Bytes(255 * usize::from(SYMBOL_SIZE))));
+    }
+    let begun = begun_bytes(&mut server, &mut rogue, 0..1_000);
+    // Each stream has one symbol free, and a KiB ([window-1]).
+    let own = u64::from(fits + 1) * (u64::from(SYMBOL_SIZE) + 1_023);
+    let taken = u64::from(fits) * LARGE_BLOCK_BYTES + begun;
+    assert!(taken <= limits::WINDOW_BYTES_START + own, "{taken} bytes are held");
 }
 
 #[test]

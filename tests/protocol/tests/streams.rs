@@ -10,6 +10,7 @@ use std::time::Duration;
 use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::{
     Config, Connection, Opener, Priority, Rate, State, StreamError, StreamEvent, StreamId, StreamKind, StreamLimits,
+    limits,
 };
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, Packet, StreamApplications, Trust, sealed};
@@ -216,7 +217,7 @@ fn credit_returns_when_streams_are_read_to_their_end() {
 
 #[test]
 fn a_reader_that_stalls_holds_up_no_other_stream() {
-    let mut streams = Streams::open(8, 0.02, &config(10));
+    let mut streams = Streams::open(8, 0.02, &config(10).with_receive_memory_bytes(limits::WINDOW_BYTES_START));
     streams.server.reads = false;
     let stalled = streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap();
     streams.run_for(Duration::from_secs(15));

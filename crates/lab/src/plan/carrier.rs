@@ -229,8 +229,9 @@ impl From<Kind> for Carrier {
     }
 }
 
-/// Memory at each end of a DFCP flow, bytes. It is large enough never to limit; counted symbols occupy none of it.
-const DFCP_MEMORY_BYTES: u64 = 1 << 30;
+/// Memory at each end of a DFCP flow, bytes: the largest that can be configured, so that it limits no path up to 10
+/// Gbit/s and 500 ms. Counted symbols occupy none of it.
+const DFCP_MEMORY_BYTES: u64 = dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MAX;
 
 /// Default memory at each end of a DFCP flow with real coding, bytes: enough for 1 Gbit/s over 500 ms. It is smaller,
 /// because the application fills the send buffer immediately.

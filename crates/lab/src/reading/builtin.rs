@@ -87,6 +87,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("R11.toml", include_str!("../../plans/R11.toml")),
     ("R12.toml", include_str!("../../plans/R12.toml")),
     ("R13.toml", include_str!("../../plans/R13.toml")),
+    ("R14.toml", include_str!("../../plans/R14.toml")),
     ("D1.toml", include_str!("../../plans/D1.toml")),
     ("D2.toml", include_str!("../../plans/D2.toml")),
     ("D3.toml", include_str!("../../plans/D3.toml")),

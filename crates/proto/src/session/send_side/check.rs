@@ -56,6 +56,11 @@ impl SendSide {
         if others != with_blocks {
             return Some(format!("{others} oldest blocks of {with_blocks} streams"));
         }
+        let unacknowledged: usize = self.streams.iter().map(|(_, it)| it.open_blocks()).sum();
+        if unacknowledged != self.shared.hold_up.blocks as usize {
+            let counted = self.shared.hold_up.blocks;
+            return Some(format!("{unacknowledged} blocks are not acknowledged, counted {counted}"));
+        }
         if self.timed.lengths() != timed {
             return Some(format!("{:?} streams are due, {timed:?} say so", self.timed.lengths()));
         }

@@ -180,6 +180,7 @@ impl SendSide {
             self.wake_timed(now);
         }
         self.shared.is_thrifty = spending != Spending::Freely;
+        self.shared.hold_up.update(now, path.rtt().smoothed());
         let due = if path.is_blocked(now) {
             None
         } else if let Some(question) = self.question(now) {

@@ -12,6 +12,7 @@ use crate::path::numbers::DatagramNumbers;
 use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::stream::send::plan;
+use crate::stream::send::shared::HoldUp;
 use crate::stream::send::symbol::Reason;
 use crate::stream::send::write_turns::WriteAllowance;
 
@@ -412,6 +413,66 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
         lossy.report(18);
         assert_eq!(lossy.send(1_000), 0);
     }
+}
+
+/// Sends what can be sent at `now`. Returns the number of symbols.
+fn sent_at(sender: &mut Sender, now: Time, number: &mut u64) -> u64 {
+    let before = *number;
+    while sender.send_one(now, number, u64::MAX) {}
+    *number - before
+}
+
+/// [window-8]: 45 symbols at 10 % loss take a round of 48, or of 52 while the window holds the sender back.
+#[test]
+fn a_sender_which_its_window_holds_back_plans_for_fewer_rounds() {
+    const RTT: Duration = Duration::from_millis(100);
+    let mut sender = with_config(&Config::danger_unsealed());
+    sender.establish(2);
+    sender.path.sample_rtt(RTT);
+    (0..400).for_each(|_| sender.path.flight_mut().observe_loss(100, 90));
+    let (block_bytes, mut number) = (sender.first_block_bytes(), 0);
+    // The writer has more to come at any time, so no proactive repair is sent.
+    let write = |sender: &mut Sender, blocks: usize| {
+        sender.write_first(&vec![7; blocks * block_bytes]);
+        sender.first_mut().set_more_to_come();
+    };
+    write(&mut sender, 3);
+    assert_eq!(sent_at(&mut sender, NOW, &mut number), 2 * 48, "the third block finds no room");
+    let reports = [(1, NOW + RTT, 52), (2, NOW + RTT * 8, 52), (3, NOW + RTT * 20, 48)];
+    for (index, now, expected) in reports {
+        // Everything is decoded and read. The last datagrams count as lost, which moves the loss estimate little.
+        let next_needed = 1 + index as u32;
+        let kib_read = (u64::from(next_needed) * block_bytes as u64 / 1024) as u32;
+        let state = StreamState { next_needed, blocks_read: next_needed, kib_read, ..StreamState::default() };
+        let report = report(number - 1, 45 * u64::from(next_needed));
+        sender.hear(now, index, &report, Some((state, &[][..])), number).unwrap();
+        if index > 1 {
+            write(&mut sender, 1);
+        }
+        let count = sent_at(&mut sender, now, &mut number);
+        assert!(count.abs_diff(expected) <= 1, "{count} symbols after report {index}, not {expected}");
+    }
+}
+
+/// [window-8]: what holds a sender back besides the peer's window.
+#[test]
+fn a_full_send_buffer_and_more_blocks_than_a_report_lists_hold_the_sender_back() {
+    for (buffer_bytes, is_held_back) in [(200_000, true), (20_000_000, false)] {
+        let mut sender = with_config(&Config::danger_unsealed().with_send_buffer_bytes(buffer_bytes));
+        sender.establish(100);
+        sender.write_first(&vec![7; 1 << 20]);
+        sender.flush_first();
+        sender.send_all(&mut 0);
+        let HoldUp { is_new, is_recent, .. } = sender.shared.hold_up;
+        assert_eq!(is_new || is_recent, is_held_back, "{buffer_bytes}");
+    }
+    let mut hold_up = HoldUp::default();
+    let recent = [1, plan::LISTED_BLOCKS, plan::LISTED_BLOCKS + 1].map(|blocks| {
+        hold_up.blocks = blocks as u32;
+        hold_up.update(NOW, Duration::ZERO);
+        hold_up.is_recent
+    });
+    assert_eq!(recent, [false, false, true]);
 }
 
 #[test]

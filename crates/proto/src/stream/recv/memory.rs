@@ -38,8 +38,9 @@ impl ReceiveMemory {
         self.window.bytes()
     }
 
-    /// Records that the application has read `bytes`.
-    pub(super) fn on_read(&mut self, bytes: u64) {
+    /// Records that a block of `bytes` is decoded. A peer has to send all its bytes for that, so the memory that it may
+    /// fill is earned (\[window-6\]).
+    pub(super) fn on_decoded(&mut self, bytes: u64) {
         self.window.on_carried(bytes);
     }
 

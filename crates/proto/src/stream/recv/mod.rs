@@ -330,6 +330,7 @@ impl RecvStream {
         let Slot::Open(decoder, layout) = slot else { return };
         let rows = decoder.into_rows(&common.spare);
         let proof = layout.proof(&rows);
+        common.memory.on_decoded(layout.data().length_bytes() as u64);
         self.slots[index] = Slot::Complete { rows, layout, proof };
         if !self.is_paid_otherwise(self.first_id + index as u32) {
             common.memory.give_back(before.saturating_sub(self.slots[index].paid_bytes()));

@@ -26,7 +26,6 @@ impl RecvStream {
         common.memory.on_change(before, self.shared_bytes(common));
         common.bytes_read += copied as u64;
         self.application_bytes += copied as u64;
-        common.memory.on_read(copied as u64);
         if copied > 0 {
             return Ok(Read::Bytes(copied));
         }

@@ -3,12 +3,11 @@
 use dfcp_fountain::random_linear::Encoder;
 use dfcp_time::Time;
 
-use crate::config::Traffic;
 use crate::limits::{SYMBOLS_PER_ARRIVAL, SYMBOLS_PER_BLOCK_FACTOR};
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
 use crate::stream::send::parts::symbol_loss;
-use crate::stream::send::plan;
+use crate::stream::send::plan::{self, Purpose};
 use crate::stream::send::repair_targets::RepairTargets;
 
 /// A block from its first symbol until it is acknowledged.
@@ -110,15 +109,15 @@ impl SendBlock {
 
     /// Returns the number of symbols to send for the missing ones in `round` (0 is the first round), each in `parts`
     /// datagrams.
-    pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator, parts: u8) -> u32 {
-        let p = match (traffic, round) {
-            (Traffic::LowLatency, _) => loss.high(),
-            (Traffic::Bulk, 0 | 1) => loss.low(),
+    pub(crate) fn round_size(&self, purpose: Purpose, round: u32, loss: &LossEstimator, parts: u8) -> u32 {
+        let p = match (purpose, round) {
+            (Purpose::Latency, _) => loss.high(),
+            (Purpose::FewSymbols | Purpose::FewRounds, 0 | 1) => loss.low(),
             // Two rounds did not suffice. If the path has become worse, this block may hold up decoded blocks behind
             // it.
-            (Traffic::Bulk, _) => loss.now(),
+            (Purpose::FewSymbols | Purpose::FewRounds, _) => loss.now(),
         };
-        plan::round_size(self.missing, symbol_loss(p, parts), plan::margin(traffic, round))
+        plan::round_size(self.missing, symbol_loss(p, parts), plan::margin(purpose, round))
     }
 
     /// Returns the number of symbols that proactive repair would add now, at the loss estimate `p`.

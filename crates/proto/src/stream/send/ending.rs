@@ -189,6 +189,7 @@ impl SendStream {
             let served = if block.is_open() { block.served_max() } else { 0 };
             served_max += u64::from(served);
             if let Some(memory) = block.complete() {
+                shared.hold_up.blocks -= 1;
                 self.source.recycle(memory);
             }
         }

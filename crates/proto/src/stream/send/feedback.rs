@@ -151,6 +151,7 @@ impl SendStream {
     fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>, shared: &mut SendShared) {
         let bytes = layout.data().length_bytes() as u64;
         shared.served_max -= u64::from(served_max);
+        shared.hold_up.blocks -= 1;
         shared.buffer.on_carried(bytes);
         shared.counters.on_acknowledged(layout);
         let before = self.buffered_bytes();
@@ -223,7 +224,7 @@ impl SendStream {
         (loss, shared): (&LossEstimator, &mut SendShared),
         listed: &mut Listed,
     ) {
-        let traffic = self.round_traffic(shared);
+        let purpose = self.round_purpose(shared);
         let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
         block.on_missing(missing);
         listed.symbols += u64::from(block.k() - block.missing);
@@ -231,13 +232,13 @@ impl SendStream {
         let id = self.first_id + index as u32;
         let parts = shared.parts_of(block.layout.symbol_size());
         if block.awaits_round() {
-            block.target = block.round_size(traffic, block.round, loss, parts);
+            block.target = block.round_size(purpose, block.round, loss, parts);
             shared.counters.on_later_round(block.round);
             block.round += 1;
             self.active.insert(id);
         } else if block.target > 0 {
             // The round was planned at a higher loss. The surplus would be sent in vain and delay later blocks.
-            let wanted = block.round_size(traffic, block.round - 1, loss, parts);
+            let wanted = block.round_size(purpose, block.round - 1, loss, parts);
             block.target = block.target.min(wanted.saturating_sub(block.in_flight));
             if block.target == 0 {
                 self.active.remove(id);

@@ -39,6 +39,7 @@ use crate::stats::{SentSymbols, StreamStats};
 use crate::stream::send::active_blocks::ActiveBlocks;
 use crate::stream::send::block::SendBlock;
 use crate::stream::send::ending::Ending;
+use crate::stream::send::plan::Purpose;
 use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repairs::Repairs;
 use crate::stream::send::shared::{SendShared, block_cost};
@@ -331,13 +332,17 @@ impl SendStream {
 
     /// Cuts the next block from the written data. Returns true on success, false without data or room in the window.
     fn open_block(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Result<bool, CodeError> {
-        let Some(bytes) = self.source.next_block_bytes(context.now) else { return Ok(false) };
+        let Some(bytes) = self.source.next_block_bytes(context.now) else {
+            shared.hold_up.is_new |= self.is_short_of_buffer(context.flight, shared);
+            return Ok(false);
+        };
         let cut = if self.window_is_open(bytes as u64, shared) {
             self.source.take_block(context.now)
         } else if self.held_bytes() == 0 && self.window_is_open(1, shared) {
             // Other streams hold the shared memory; the stream's own place takes one symbol ([window-2]).
             self.source.take_symbol(context.now)
         } else {
+            shared.hold_up.is_new = true;
             None
         };
         let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return Ok(false) };
@@ -347,7 +352,7 @@ impl SendStream {
         let mut block = SendBlock::new(encoder, layout, end_of_stream, shared.blocks_begun);
         shared.blocks_begun += 1;
         let parts = shared.parts_of(layout.symbol_size());
-        block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss(), parts);
+        block.target = block.round_size(self.round_purpose(shared), 0, context.flight.loss(), parts);
         block.round = 1;
         self.open_bytes += data_bytes as u64;
         self.change_held(shared, |it| it.cut_cost_bytes += block_cost(data_bytes as u64));
@@ -359,6 +364,7 @@ impl SendStream {
         self.blocks.push_back(block);
         self.list_oldest(shared);
         shared.blocks_open += 1;
+        shared.hold_up.blocks += 1;
         if end_of_stream {
             self.ending.on_last_block();
         }
@@ -457,9 +463,19 @@ impl SendStream {
         }
     }
 
-    /// Returns the traffic kind for which rounds are planned: bulk while credit is short, which avoids surplus symbols.
-    fn round_traffic(&self, shared: &SendShared) -> Traffic {
-        if shared.is_thrifty { Traffic::Bulk } else { self.traffic }
+    /// Returns the purpose of rounds planned now. While credit is short, surplus symbols are avoided.
+    fn round_purpose(&self, shared: &SendShared) -> Purpose {
+        match self.traffic {
+            _ if shared.is_thrifty => Purpose::FewSymbols,
+            Traffic::LowLatency => Purpose::Latency,
+            Traffic::Bulk if shared.hold_up.is_recent => Purpose::FewRounds,
+            Traffic::Bulk => Purpose::FewSymbols,
+        }
+    }
+
+    /// Returns true if the application has more to write, and the send buffer has no room for another block.
+    fn is_short_of_buffer(&self, flight: &Flight, shared: &SendShared) -> bool {
+        self.more_to_come && shared.buffer_room(self.buffered_bytes()) < self.block_bytes(flight, shared) as u64
     }
 
     /// Returns true if the peer still needs symbols of the block.
@@ -532,6 +548,11 @@ fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
 
 #[cfg(test)]
 impl SendStream {
+    /// Sets the state as if the application had more to write than it could.
+    pub(crate) fn set_more_to_come(&mut self) {
+        self.more_to_come = true;
+    }
+
     /// Sets the state as if all blocks before `first_id` had been acknowledged.
     pub(crate) fn start_at(&mut self, first_id: u32) {
         (self.first_id, self.blocks_read) = (first_id, first_id);

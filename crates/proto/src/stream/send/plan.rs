@@ -3,9 +3,8 @@
 //! A block that lacks `d` symbols on a path with loss `p` needs about `d/(1−p)` more symbols. Sending exactly that
 //! number overshoots half of the time, and the surplus is wasted. Sending a little less costs another round for some
 //! blocks, which is free as long as the window spans the rounds. The first rounds are therefore reduced by `c` standard
-//! deviations.
+//! deviations. Where the window does not span them, each round has a little more than needed instead.
 
-use crate::config::Traffic;
 use crate::limits::{LOSS_BELIEVED_MAX, ROUND_LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 
 /// Target of proactive repair: probability that a block still fails to decode.
@@ -14,14 +13,26 @@ const PROACTIVE_FAILURE_MAX: f64 = 1e-6;
 /// Probability that exactly K symbols do not decode: a random matrix over GF(256) is singular.
 const SINGULAR: f64 = 1.0 / 255.0;
 
+/// The purpose of a round, which decides how many symbols it has more or less than needed on average.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Few symbols in vain: another round costs nothing, as the window has room for it.
+    FewSymbols,
+    /// Few rounds: the window holds the sender back (\[window-8\]), so each round that a block takes costs as much as
+    /// the whole window carries in it.
+    FewRounds,
+    /// Low latency.
+    Latency,
+}
+
 /// Returns the reduction `c` in standard deviations for `round` (0 is a block's first round). A negative `c` adds
 /// symbols.
-pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
-    match (traffic, round) {
-        (Traffic::Bulk, 0 | 1) => 1.0,
-        (Traffic::Bulk, 2 | 3) => 0.0,
-        (Traffic::Bulk, _) => -1.0,
-        (Traffic::LowLatency, _) => -2.0,
+pub(crate) fn margin(purpose: Purpose, round: u32) -> f64 {
+    match (purpose, round) {
+        (Purpose::FewSymbols, 0 | 1) => 1.0,
+        (Purpose::FewSymbols, 2 | 3) => 0.0,
+        (Purpose::FewSymbols | Purpose::FewRounds, _) => -1.0,
+        (Purpose::Latency, _) => -2.0,
     }
 }
 
@@ -86,20 +97,30 @@ fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
 /// Returns the symbols per block for bulk data. Blocks are short while losses are rare, to save memory, and longer at
 /// higher loss, because the relative overshoot falls with 1/√K (\[stream-5\]). Blocks are also longer if a window of
 /// `window_blocks` short blocks holds little more than `in_flight` datagrams: the slowest block of a window takes many
-/// round trips.
+/// round trips. They are longer, too, if there are more short blocks in flight than a report can list (\[window-8\]).
 pub(crate) fn bulk_block_symbols(p: f64, window_blocks: u32, in_flight: usize) -> usize {
     let by_loss = match p {
         p if p < 0.15 => 45,
         p if p < 0.25 => 128,
         _ => 256,
     };
-    let is_long =
-        |symbols: &usize| *symbols >= by_loss && window_blocks as usize * symbols >= WINDOW_FLIGHTS * in_flight;
+    let is_long = |symbols: &usize| {
+        *symbols >= by_loss
+            && window_blocks as usize * symbols >= WINDOW_FLIGHTS * in_flight
+            && ROUNDS_LISTED * in_flight <= LISTED_BLOCKS * symbols
+    };
     [45, 128].into_iter().find(is_long).unwrap_or(256)
 }
 
 /// Least capacity of a window, as a multiple of the data in flight.
 const WINDOW_FLIGHTS: usize = 16;
+
+/// Blocks that lack symbols up to which a report surely lists them all. A datagram of full size has room for up to 1300,
+/// and decoded blocks between them take some of it.
+pub(crate) const LISTED_BLOCKS: usize = 1_024;
+
+/// Unacknowledged blocks, as a multiple of those that are in flight: most blocks lack symbols in their second round, too.
+const ROUNDS_LISTED: usize = 2;
 
 fn believed(p: f64) -> f64 {
     p.clamp(0.0, LOSS_BELIEVED_MAX)
@@ -132,7 +153,7 @@ mod tests {
     #[test]
     fn blocks_grow_with_the_losses_and_where_many_are_in_flight() {
         assert_eq!([0.0, 0.14, 0.15, 0.25].map(|p| bulk_block_symbols(p, 16_384, 1_000)), [45, 45, 128, 256]);
-        assert_eq!([40_000, 80_000, 200_000].map(|flight| bulk_block_symbols(0.01, 16_384, flight)), [45, 128, 256]);
+        assert_eq!([20_000, 40_000, 80_000].map(|flight| bulk_block_symbols(0.01, 16_384, flight)), [45, 128, 256]);
         assert_eq!(bulk_block_symbols(0.2, 4_096, 0), 128);
     }
 

@@ -1,8 +1,10 @@
 //! Sending state that the streams of a session share: the peer's memory, the send buffer, and the counts.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
+use dfcp_time::Time;
 use dfcp_wire::StreamId;
 use dfcp_wire::feedback::Report;
 
@@ -14,6 +16,7 @@ use crate::proof;
 use crate::spare::SpareBlocks;
 use crate::stream::send::counters::SendCounters;
 use crate::stream::send::parts;
+use crate::stream::send::plan;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::write_turns::{WriteAllowance, WriteTurns};
@@ -60,6 +63,33 @@ impl PeerMemory {
     }
 }
 
+/// Round trips for which a hold-up counts as recent. A block's rounds take two to six round trips, so an event within
+/// this time shows that the window does not span them.
+const HOLD_UP_RTTS: u32 = 8;
+
+/// State of what holds the sender back although it may send: the window, the send buffer, or the length of a report's
+/// list (\[window-8\]).
+#[derive(Debug, Default)]
+pub(crate) struct HoldUp {
+    /// True if the window or the buffer has held the sender back since the last [`update`](Self::update).
+    pub(crate) is_new: bool,
+    /// True if rounds are planned for a sender that is held back.
+    pub(crate) is_recent: bool,
+    until: Time,
+    /// Number of unacknowledged blocks of all streams, which reports list one by one.
+    pub(crate) blocks: u32,
+}
+
+impl HoldUp {
+    /// Takes in the time and the smoothed `rtt` of the path. Called for each symbol.
+    pub(crate) fn update(&mut self, now: Time, rtt: Duration) {
+        if std::mem::take(&mut self.is_new) {
+            self.until = now + rtt * HOLD_UP_RTTS;
+        }
+        self.is_recent = now < self.until || self.blocks as usize > plan::LISTED_BLOCKS;
+    }
+}
+
 /// Unit of memory in reports, bytes.
 pub(crate) const KIB_BYTES: u64 = 1024;
 
@@ -95,6 +125,7 @@ pub(crate) struct SendShared {
     pub(crate) blocks_begun: u64,
     /// True if half of the credit, or more, is used up.
     pub(crate) is_thrifty: bool,
+    pub(crate) hold_up: HoldUp,
     /// Symbols sent that may have been useful to the peer for unacknowledged blocks, over all streams
     /// ([`SendBlock::served_max`](crate::stream::send::block::SendBlock::served_max)).
     pub(crate) served_max: u64,
@@ -131,6 +162,7 @@ impl SendShared {
             oldest: BTreeSet::new(),
             blocks_begun: 0,
             is_thrifty: false,
+            hold_up: HoldUp::default(),
             served_max: 0,
             reset_symbols: 0,
             unproven_max: 0,
