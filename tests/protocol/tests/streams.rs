@@ -347,7 +347,8 @@ enum Writing {
     Messages(u64, Duration),
 }
 
-/// Progress of two streams, with one and nineteen twentieths of the rate, in two seconds and in the second after them.
+/// Progress of two streams, the first with 1/20 and the second with 19/20 of the rate, during two seconds (`two_s`) and in
+/// the second after them.
 struct Beside {
     /// Progress of the second stream since the start of the session.
     progress: Progress,

@@ -308,7 +308,8 @@ impl ClassicSender {
         self.open_loop.oldest_waiting(self.next_id()).or_else(|| open.map(|queue| queue.last_sent).min())
     }
 
-    /// Returns the earliest time after `asked` when there may be something to send without any event.
+    /// Returns the earliest time after `asked`, when this sender was last asked for a segment, at which the passing of time
+    /// alone may make it send.
     pub(crate) fn next_timeout(&self, now: Time, asked: Time, rtt: &RttEstimator) -> Option<Time> {
         let room = (self.queues.len() as u32) < self.window_blocks;
         let cut = self.source.cut_at().filter(|_| room);

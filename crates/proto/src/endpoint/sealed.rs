@@ -85,7 +85,7 @@ impl Endpoint {
             self.refused += 1;
             return Routed::Dropped;
         }
-        let is_spoken = offered_symbol_size(syn.options, true).is_some();
+        let is_spoken = offered_symbol_size(syn.options).is_some();
         let by_id = &self.by_id;
         let verdict = match (&mut self.half_opens, reply.first_chunk_mut()) {
             (Some(half_opens), Some(out)) if is_spoken => {

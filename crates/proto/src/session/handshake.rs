@@ -53,10 +53,10 @@ pub(crate) const fn is_permitted(segment: &Segment, chosen: Features) -> bool {
 }
 
 /// Returns the symbol size, bytes, in a SYN or SYNACK with these options. `None` if we do not support the version, code
-/// or size (\[open-15\]).
-pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
+/// or size (\[open-15\]). With proofs, whoever takes the size lowers it to what a sealed datagram has room for.
+pub(crate) fn offered_symbol_size(options: Option<SynOptions>) -> Option<u16> {
     let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, .. } = options? else { return None };
-    let sizes = limits::SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
+    let sizes = limits::SYMBOL_SIZE_MIN..=symbol_size_max(false);
     Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
 }
 
@@ -178,5 +178,26 @@ impl From<&Offer> for PeerLimits {
             rate_max_bps: offer.rate_max_bps,
             idle_timeout: (offer.idle_timeout_ms > 0).then(|| Duration::from_millis(offer.idle_timeout_ms.into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sealed SYN may offer more than a sealed datagram has room for: the acceptor lowers it (\[open-15\]).
+    #[test]
+    fn symbol_sizes_that_no_sealed_datagram_has_room_for_are_no_reason_to_refuse() {
+        let options = |bytes| {
+            let symbol_size = SymbolSize::new(bytes).expect("a multiple of four");
+            SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: Features::NONE }
+        };
+        assert!(1_468 > symbol_size_max(true));
+        assert_eq!(offered_symbol_size(Some(options(1_468))), Some(1_468));
+        assert_eq!(offered_symbol_size(Some(options(64))), Some(64));
+        for bytes in [60, 1_472] {
+            assert_eq!(offered_symbol_size(Some(options(bytes))), None, "{bytes}");
+        }
+        assert_eq!(offered_symbol_size(None), None);
     }
 }

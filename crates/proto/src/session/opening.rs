@@ -245,6 +245,6 @@ impl Opening {
 /// Decodes the parameters of a modern SYN or SYNACK, and its symbol size, bytes. Fails if we do not support what it
 /// requires.
 pub(super) fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
-    let symbol_size = offered_symbol_size(syn.options, false).ok_or(Dropped::Unexpected)?;
+    let symbol_size = offered_symbol_size(syn.options).ok_or(Dropped::Unexpected)?;
     Ok((Parameters::decode(syn.payload)?, symbol_size))
 }

@@ -81,7 +81,8 @@ impl Liar {
         );
     }
 
-    /// Sends a report with these stream records. `first_unseen` is its record of unseen streams.
+    /// Sends a report with these stream records. `first_unseen`, if given, is the report's *unseen* record: for each kind of
+    /// stream, the index of the first stream of which nothing has arrived.
     pub(crate) fn report(
         &mut self,
         report: &Report,
