@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn symbol_sizes_that_no_sealed_datagram_has_room_for_are_no_reason_to_refuse() {
         let options = |bytes| {
-            let symbol_size = SymbolSize::new(bytes).expect("a multiple of four");
+            let symbol_size = SymbolSize::new(bytes).expect("in range");
             SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: Features::NONE }
         };
         assert!(1_468 > symbol_size_max(true));

@@ -26,8 +26,8 @@ pub(super) struct Experiment {
     pub(super) per_s: f64,
     /// The last datagram at that rate.
     pub(super) until: f64,
-    /// Control arm at the usual rate; `None` while it is measured. The rounds that raised the question are no control: they were
-    /// chosen for their loss.
+    /// Control arm at the usual rate; `None` while it is measured. The rounds that raised the question are no
+    /// control: they were chosen for their loss.
     pub(super) control: Option<Span>,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn arrival_error(model: &PathModel, span: &Span) -> f64 {
     (by_loss * by_loss + by_gap * by_gap).sqrt()
 }
 
-/// Followed part of a change of the rate, and its standard error: 1 if delivery changed as the rate did, 0 if not at all. `None` if the rates
-/// hardly differ.
+/// Followed part of a change of the rate, and its standard error: 1 if delivery changed as the rate did, 0 if not at
+/// all. `None` if the rates hardly differ.
 pub(super) fn followed(model: &PathModel, control: &Span, arm: &Span) -> Option<(f64, f64)> {
     let change = arm.sent_per_s() / control.sent_per_s().max(1e-9) - 1.0;
     if change.abs() < 0.15 {

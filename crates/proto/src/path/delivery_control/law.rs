@@ -31,7 +31,7 @@ impl Default for Beliefs {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Follows the queue, seconds; may grow or not.
-    Queue { queue_s: f64, arrives_per_s: f64, may_grow: bool },
+    Queue { queue_s: f64, arrives_per_s: f64, may_grow: bool, is_alone: bool },
     /// Becomes this factor of itself.
     Times(f64),
     /// Is at most what carries this many datagrams per second.
@@ -66,10 +66,11 @@ pub(super) fn law(model: &PathModel, beliefs: &Beliefs, target_s: f64, window: f
         Step::Times(factor) => window * factor,
         Step::AtMost(per_s) => window.min(per_s * rtt_s),
         Step::Set(datagrams) => datagrams,
-        Step::Queue { queue_s, arrives_per_s, may_grow } => {
+        Step::Queue { queue_s, arrives_per_s, may_grow, is_alone } => {
             let step = (P.gain * (target_s - queue_s) / (rtt_s + queue_s)).clamp(-P.step_max, P.step_max);
             if step <= 0.0 {
-                let floor = P.law_floor * arrives_per_s / passes * rtt_s;
+                // Of a path that others fill, what arrives is no part that is ours.
+                let floor = if is_alone { P.law_floor * arrives_per_s / passes * rtt_s } else { 0.0 };
                 return (window * (1.0 + step)).max(floor.min(window));
             }
             if !may_grow {

@@ -28,7 +28,8 @@ pub(super) struct Span {
     /// Time of their departures, and of their arrivals, seconds.
     pub(super) sent_s: f64,
     pub(super) arrived_s: f64,
-    /// A low quantile of their delays, and the greatest, seconds.
+    /// The least of their delays, a low quantile, and the greatest, seconds.
+    pub(super) least_s: f64,
     pub(super) low_s: f64,
     pub(super) top_s: f64,
 }
@@ -51,12 +52,13 @@ impl Span {
         self.sent / self.arrived_s.max(1e-6)
     }
 
-    /// Adds a newer span; this one keeps the weight `kept`.
+    /// Adds a newer span, whose delays are taken over; this one keeps the weight `kept`.
     pub(super) fn pool(&mut self, newer: &Self, kept: f64) {
         self.sent = self.sent * kept + newer.sent;
         self.lost = self.lost * kept + newer.lost;
         self.sent_s = self.sent_s * kept + newer.sent_s;
         self.arrived_s = self.arrived_s * kept + newer.arrived_s;
+        (self.least_s, self.low_s, self.top_s) = (newer.least_s, newer.low_s, newer.top_s);
     }
 }
 
@@ -109,7 +111,8 @@ impl Marks {
         self.points.back().copied()
     }
 
-    /// Datagrams behind number `from` up to `until`, from the end of one clump of arrivals, `clump_s` long, to the end of another.
+    /// Datagrams behind number `from` up to `until`, from the end of one clump of arrivals, `clump_s` long, to the
+    /// end of another.
     pub(super) fn span(&self, from: f64, until: f64, clump_s: f64) -> Option<Span> {
         let mut begin = self.points.partition_point(|point| point.sent <= from);
         let end = self.points.partition_point(|point| point.sent <= until);
@@ -129,12 +132,25 @@ impl Marks {
             lost: (sent - (last.received - first.received)).max(0.0),
             sent_s: last.sent_s - first.sent_s,
             arrived_s: last.arrived_s - first.arrived_s,
+            least_s: delays[0],
             low_s: quantile(&delays),
             top_s: delays[delays.len() - 1],
         })
     }
 
-    /// Datagrams that arrived per second up to the newest mark, over `least_s` and `arrivals` at least, or over all marks.
+    /// Datagrams from the last mark before number `from` to the first one behind `until`: those sent, those lost, and
+    /// their longest delay, seconds.
+    pub(super) fn around(&self, from: f64, until: f64) -> Option<(f64, f64, f64)> {
+        let begin = self.points.partition_point(|point| point.sent <= from).checked_sub(1)?;
+        let end = self.points.partition_point(|point| point.sent < until);
+        let (first, last) = (self.points.get(begin)?, self.points.get(end)?);
+        let sent = last.sent - first.sent;
+        let top_s = self.points.range(begin + 1..=end).map(|point| point.delay_s).reduce(f64::max)?;
+        Some((sent, sent - (last.received - first.received), top_s))
+    }
+
+    /// Datagrams that arrived per second up to the newest mark, over `least_s` and `arrivals` at least, or over all
+    /// marks.
     pub(super) fn delivery(&self, least_s: f64, arrivals: f64) -> Option<f64> {
         let last = self.points.back()?;
         let is_enough =

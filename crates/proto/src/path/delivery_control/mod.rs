@@ -5,7 +5,7 @@
 //!
 //! | phase | event | next |
 //! |---|---|---|
-//! | train | arrived | start, with half of its promise |
+//! | train | arrived | start, with half of its promise or less |
 //! | start | delivery follows | start, twice as fast up to the promise, then by steps |
 //! | start | delivery falls behind, or a queue | steady, at what was delivered |
 //! | steady | more loss than the path's own, short queue | loss probe, after a control arm |
@@ -14,12 +14,20 @@
 //! | loss probe | as much arrives at half the rate, or less is lost | ceiling at the delivery, for a time |
 //! | loss probe | as much is lost | that is the path's own loss |
 //! | probe up | delivery follows | faster |
+//! | steady | the least delay has fallen, path not alone | drain, and again as long as it falls |
+//! | steady | queue far above its target for long | push: more for some round trips |
+//! | push | three times others made no room | compete: the window of a flow of CUBIC |
+//! | compete | queue short, or eight events | steady |
+//!
+//! [`Company`](company::Company) says when a path is not taken for full of others any more.
 
+mod company;
 mod experiment;
 mod law;
 mod marks;
 mod model;
 mod params;
+mod rivals;
 mod start;
 mod steady;
 
@@ -27,11 +35,13 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use self::company::Company;
 use self::experiment::Experiment;
 use self::law::{Beliefs, Step, law, target_s};
 use self::marks::Span;
 use self::model::PathModel;
 use self::params::P;
+use self::rivals::Rivals;
 use self::start::Start;
 use self::steady::Schedule;
 use crate::config::controller::{PathStart, RateController, RateControllerFactory, ReportSeen};
@@ -67,6 +77,8 @@ struct DeliveryControl {
     per_s: f64,
     sent: f64,
     now_s: f64,
+    /// Round trip of the handshake, seconds.
+    handshake_rtt_s: f64,
     /// Numbers of the train that is on its way: behind the first, up to the second.
     train: (f64, f64),
     /// Numbers of the present round.
@@ -75,6 +87,9 @@ struct DeliveryControl {
     /// `None` in the steady phase.
     start: Option<Start>,
     schedule: Schedule,
+    company: Company,
+    rivals: Rivals,
+    now: Time,
     proven: ProvenRate,
 }
 
@@ -97,11 +112,15 @@ impl DeliveryControl {
             per_s: 0.0,
             sent,
             now_s,
+            handshake_rtt_s: path.rtt.as_secs_f64(),
             train,
             round: (sent, f64::INFINITY),
             experiment: None,
             start: Some(Start::default()),
             schedule: Schedule::new(now_s),
+            company: Company::default(),
+            rivals: Rivals::new(path.now),
+            now: path.now,
             proven: ProvenRate::new(path.now),
         };
         if let Some(hint_bps) = path.hint_bps {
@@ -156,8 +175,8 @@ impl DeliveryControl {
         self.experiment = None;
     }
 
-    /// Ends the present round, and decides from what it measured. `is_limited` means that the application had nothing to
-    /// send meanwhile.
+    /// Ends the present round, and decides from what it measured. `is_limited` means that the application had nothing
+    /// to send meanwhile.
     fn judge(&mut self, is_limited: bool) {
         let until = self.experiment.map_or(f64::INFINITY, |it| it.until);
         let settles = self.experiment.map_or(0.0, |it| P.settles * (it.until - self.round.0));
@@ -172,13 +191,14 @@ impl DeliveryControl {
             return;
         };
         self.model.on_round(self.now_s, &seen);
-        self.schedule.on_round(self.now_s, &self.model, &mut self.beliefs);
+        let rtts = self.schedule.on_round(self.now_s, &self.model, &mut self.beliefs);
         if self.start.is_some() {
             self.judge_start(&seen, is_limited);
         } else {
+            self.company.on_round(self.now_s, &self.model, (rtts, self.schedule.spread()));
             self.judge_steady(&seen, is_limited);
             self.bound_by_delivery(&seen);
-            if self.experiment.is_none() {
+            if self.experiment.is_none() && self.rivals.is_following() {
                 self.begin_round();
             }
         }
@@ -197,8 +217,12 @@ impl DeliveryControl {
         (seen.low_s - base_s).max(0.0)
     }
 
-    /// Part of the capacity that the window takes.
+    /// Part of the capacity that the window takes; 0 while no train has told it: one's own delivery is always all of
+    /// itself.
     fn share(&self) -> f64 {
+        if self.model.train_per_s <= 0.0 {
+            return 0.0;
+        }
         self.window / self.model.rtt_s() / law::capacity(&self.model, &self.beliefs).max(1e-9)
     }
 }
@@ -235,7 +259,8 @@ impl RateController for DeliveryControl {
 
     fn on_report(&mut self, report: ReportSeen<'_>) {
         let ReportSeen { now, rtt, marks, is_limited, .. } = report;
-        self.now_s = now.as_ns() as f64 / 1e9;
+        (self.now, self.now_s) = (now, now.as_ns() as f64 / 1e9);
+        self.model.set_keeps_base(self.rivals.keeps_base());
         if let Some(rtt) = rtt {
             if self.model.marks.last().is_none() {
                 self.model.forget_rtts();
@@ -251,10 +276,13 @@ impl RateController for DeliveryControl {
             self.judge_first_train(last.sent);
         } else {
             self.judge_later_train(last.sent);
-            if last.sent >= self.round.1 {
+            if !self.rivals.is_following() {
+                self.face_rivals();
+            } else if last.sent >= self.round.1 {
                 self.judge(is_limited);
             }
         }
+        self.rivals.on_report(now);
         self.set_rate();
     }
 
@@ -276,6 +304,7 @@ impl RateController for DeliveryControl {
         self.datagram_bits = datagram_bytes as f64 * 8.0;
         self.model.scale(factor);
         self.beliefs.ceiling_per_s *= factor;
+        self.rivals.scale(factor);
         self.apply(Step::Times(factor));
         self.set_rate();
     }

@@ -57,6 +57,8 @@ pub(super) struct PathModel {
     short: (f64, f64),
     /// Time and greatest queueing delay of rounds.
     tops: VecDeque<(f64, f64)>,
+    /// Base delays are not forgotten.
+    keeps_base: bool,
     /// Rate that trains found, 0 while unknown.
     pub(super) train_per_s: f64,
 }
@@ -64,6 +66,11 @@ pub(super) struct PathModel {
 impl PathModel {
     pub(super) fn set_train(&mut self, train: (f64, f64)) {
         self.train = train;
+    }
+
+    /// Others keep the queue from becoming empty, or do not: base delays are not forgotten meanwhile.
+    pub(super) fn set_keeps_base(&mut self, keeps: bool) {
+        self.keeps_base = keeps;
     }
 
     /// Datagrams have another size: `factor` times as many of them carry the same bits.
@@ -84,11 +91,12 @@ impl PathModel {
         while self.rtts.back().is_some_and(|&(_, other)| other >= rtt_s) {
             self.rtts.pop_back();
         }
+        // The least ones stand in front: where all are full, the newest takes the place of the one before.
         if self.rtts.len() == ROUNDS_MAX {
-            self.rtts.pop_front();
+            self.rtts.pop_back();
         }
         self.rtts.push_back((now_s, rtt_s));
-        while self.rtts.front().is_some_and(|&(at, _)| now_s - at > P.base_memory_s) {
+        while !self.keeps_base && self.rtts.front().is_some_and(|&(at, _)| now_s - at > P.base_memory_s) {
             self.rtts.pop_front();
         }
     }
@@ -197,11 +205,15 @@ impl PathModel {
         let rtt_s = self.rtt_s();
         let base_s = self.base_s(seen.sent_per_s()).unwrap_or(seen.low_s);
         if self.rounds.len() == ROUNDS_MAX {
-            self.rounds.pop_front();
+            if self.keeps_base {
+                self.rounds.pop_back();
+            } else {
+                self.rounds.pop_front();
+            }
         }
         self.rounds.push_back(Round { at_s: now_s, per_s: seen.sent_per_s(), low_s: seen.low_s });
         let memory_s = P.base_memory_s.max(P.base_memory_rtts * rtt_s);
-        while self.rounds.front().is_some_and(|round| now_s - round.at_s > memory_s) {
+        while !self.keeps_base && self.rounds.front().is_some_and(|round| now_s - round.at_s > memory_s) {
             self.rounds.pop_front();
         }
         let least_s = rtt_s.max(P.delivery_gaps * self.gap_s);
@@ -251,7 +263,12 @@ impl PathModel {
 
     /// Present queueing delay of traffic at `per_s`, seconds.
     pub(super) fn queue_s(&self, per_s: f64) -> f64 {
-        let seconds = (self.rtt_s() / 8.0).max(0.002).max(P.round_gaps * self.gap_s);
+        self.queue_within_s((self.rtt_s() / 8.0).max(0.002), per_s)
+    }
+
+    /// Queueing delay of traffic at `per_s` in the last `seconds`.
+    pub(super) fn queue_within_s(&self, seconds: f64, per_s: f64) -> f64 {
+        let seconds = seconds.max(P.round_gaps * self.gap_s);
         let delay_s = self.marks.low_delay_s(seconds).unwrap_or(0.0);
         (delay_s - self.base_s(per_s).unwrap_or(delay_s)).max(0.0)
     }

@@ -7,8 +7,8 @@ pub(super) struct Params {
     /// Base delays are remembered for so many seconds or round trips, whichever is longer.
     pub(super) base_memory_s: f64,
     pub(super) base_memory_rtts: f64,
-    /// Rounds sent at this part of the present rate or faster have a comparable base delay: jitter that keeps the order delays dense
-    /// packets more.
+    /// Rounds sent at this part of the present rate or faster have a comparable base delay: jitter that keeps the
+    /// order delays dense packets more.
     pub(super) comparable_rate: f64,
     /// Deliveries are remembered for so many seconds or round trips.
     pub(super) delivery_memory_s: f64,
@@ -37,6 +37,20 @@ pub(super) struct Params {
     pub(super) later_train: f64,
     pub(super) later_train_s: f64,
     pub(super) later_train_rtts: f64,
+    /// Rounds with a queue that others made.
+    pub(super) queued_rounds: u32,
+    /// A train of which too little is known is followed by one twice as long, up to this many datagrams and that part
+    /// of a window.
+    pub(super) later_train_max: f64,
+    pub(super) later_train_part: f64,
+    /// Weight of a train in the rate that trains find, and of one through an empty queue.
+    pub(super) train_weight: f64,
+    pub(super) train_weight_clear: f64,
+    /// Rounds without a queue after which it has vanished, at a window greater by this than the one that made it.
+    pub(super) vanished: f64,
+    pub(super) low_rounds: u32,
+    /// Round trips to the second train after a queue has vanished; each further pause is twice as long.
+    pub(super) soon_rtts: f64,
 
     // ---- law ----
     /// A round is this part of a window, so many datagrams, and so many gaps at least.
@@ -102,13 +116,53 @@ pub(super) struct Params {
     pub(super) falls_max: u32,
     pub(super) burst_part: f64,
     pub(super) faster: f64,
+    /// A round at less than this part of its rate did not try it.
+    pub(super) permitted: f64,
     pub(super) queued: f64,
-    /// A pulse asks whether a queue is none after so many rounds in which its delay exceeded the target by this part of a round trip, and
-    /// stayed above that part of itself. A pulse that arrives at this part of its rate has met no queue.
+    /// A pulse asks whether a queue is none after so many rounds in which its delay exceeded the target by this part
+    /// of a round trip, and stayed above that part of itself. A pulse that arrives at this part of its rate has met
+    /// no queue.
     pub(super) high_rtt: f64,
     pub(super) stays: f64,
     pub(super) high_rounds: u32,
     pub(super) undispersed: f64,
+
+    // ---- company ----
+    /// Delays that differ by less than this part of a round trip or these seconds are the same.
+    pub(super) flat_rtt: f64,
+    pub(super) flat_s: f64,
+    /// Round trips without a queue after which a path is not taken for full any more.
+    pub(super) flat_rtts: f64,
+    /// A queue has had the time to drain after this factor of what that takes at the load behind it, which counts as
+    /// no more than this.
+    pub(super) drain_times: f64,
+    pub(super) drain_load_max: f64,
+    /// A drain: this part of the rate for that part of a window, so many round trips after its cause.
+    pub(super) drain_part: f64,
+    pub(super) drain_rtts: f64,
+    /// The least delay has fallen if it did so by this part of a round trip, or these seconds.
+    pub(super) fell_rtt: f64,
+    pub(super) fell_s: f64,
+    /// So many equal answers in a row refute that others fill the path.
+    pub(super) same_min: u32,
+    /// A share of the capacity that counts as all of it.
+    pub(super) alone_share: f64,
+    /// A loss probe of a smaller share than this does not tell whose the loss is.
+    pub(super) decisive_share: f64,
+    /// A path that loses more of a train, or that much more of it than of what follows, is full.
+    pub(super) full_loss: f64,
+    pub(super) train_loses_more: f64,
+    /// Part of the first train's promise that is tried: behind flat delays, falling ones, and others.
+    pub(super) flat_part: f64,
+    pub(super) falling_part: f64,
+    pub(super) first_part: f64,
+    /// First window on a path that others fill, as a factor of the first train.
+    pub(super) busy_trains: f64,
+    /// A queue that was longer than this tells where it ends: datagrams, and seconds.
+    pub(super) seen_datagrams: f64,
+    pub(super) seen_s: f64,
+    /// Part of losses by which a flow yields on a path that others fill.
+    pub(super) busy_yields: f64,
 }
 
 impl Params {
@@ -133,6 +187,14 @@ impl Params {
         later_train: 8.0,
         later_train_s: 1.0,
         later_train_rtts: 10.0,
+        later_train_max: 64.0,
+        later_train_part: 0.2,
+        train_weight: 0.5,
+        train_weight_clear: 0.9,
+        vanished: 1.02,
+        low_rounds: 2,
+        queued_rounds: 8,
+        soon_rtts: 1.0,
         round_part: 0.4,
         round_min: 4.0,
         round_gaps: 1.5,
@@ -173,11 +235,33 @@ impl Params {
         falls_max: 3,
         burst_part: 0.7,
         faster: 1.1,
+        permitted: 0.7,
         queued: 1.5,
         high_rtt: 0.05,
         stays: 0.9,
         high_rounds: 4,
         undispersed: 0.93,
+        flat_rtt: 0.01,
+        flat_s: 0.001,
+        flat_rtts: 12.0,
+        drain_times: 1.5,
+        drain_load_max: 0.8,
+        drain_part: 0.25,
+        drain_rtts: 4.0,
+        fell_rtt: 0.02,
+        fell_s: 0.001,
+        same_min: 4,
+        alone_share: 0.85,
+        decisive_share: 0.3,
+        full_loss: 0.75,
+        train_loses_more: 0.2,
+        flat_part: 0.5,
+        falling_part: 1.0 / 16.0,
+        first_part: 0.25,
+        busy_trains: 1.5,
+        seen_datagrams: 4.0,
+        seen_s: 0.002,
+        busy_yields: 0.5,
     };
 }
 

@@ -1,6 +1,7 @@
 //! The start: half of what the first train promises, then more as long as delivery follows.
 
 use super::DeliveryControl;
+use super::company::{Queue, first_part, queue_behind, waits_alike};
 use super::experiment::{Verdict, arrival_error, followed, verdict};
 use super::law::Step;
 use super::marks::Span;
@@ -63,13 +64,30 @@ impl DeliveryControl {
             return;
         }
         let mut window = 2.0 * P.train;
+        if lost > P.full_loss || seen.is_none() && lost >= 0.5 {
+            (self.company.is_busy, self.company.is_alone) = (true, false);
+            window = 0.5 * P.train;
+        }
+        if let Some(train) = seen {
+            let behind = self.model.span(self.train.1, f64::INFINITY).unwrap_or_default();
+            match queue_behind(&self.model, &train, &behind, self.window / rtt_s) {
+                Queue::Open => return,
+                Queue::Stays => (self.company.is_busy, self.company.is_alone) = (true, false),
+                Queue::Drains => {}
+            }
+        }
+        let behind = self.model.span(self.train.1, f64::INFINITY).unwrap_or_default();
+        let handshake_rtt_s = self.handshake_rtt_s;
         let Some(start) = &mut self.start else { return };
         if let Some(train) = seen {
             start.train_loss = train.loss();
             start.train = Some(train);
             start.promise = train.arrives_per_s() * rtt_s;
             self.model.train_per_s = train.arrives_per_s();
-            window = 0.5 * start.promise;
+            window = first_part(&self.model, &train, &behind, handshake_rtt_s) * start.promise;
+            if self.company.is_busy {
+                window = window.min(P.busy_trains * P.train);
+            }
         }
         start.is_first_train = false;
         self.apply(Step::Set(window));
@@ -81,6 +99,7 @@ impl DeliveryControl {
         let Some(mut start) = self.start.take() else { return };
         let rtt_s = self.model.rtt_s();
         let arrives = seen.arrives_per_s();
+        self.compare_with_train(&start, seen);
         let passes = 1.0 - start.train_loss.min(0.5);
         let is_longer = self.queue_of(seen) > self.target_s() + 0.05 * rtt_s;
         let is_full_behind = arrives < P.surely_full * seen.sent_per_s() * passes;
@@ -95,6 +114,8 @@ impl DeliveryControl {
                 let sure = arrives * (1.0 - arrival_error(&self.model, seen));
                 if sure >= P.follows * seen.sent_per_s() * passes { Verdict::Follows } else { Verdict::Open }
             }
+            // Credit, or flow control, did not permit the rate: it is not known yet whether it passes.
+            Some(_) if seen.sent_per_s() < P.permitted * self.per_s && start.more < P.more_max => Verdict::Open,
             // Nothing faster was tried: the start is over.
             Some(before) if seen.sent_per_s() < P.faster * before.sent_per_s() => Verdict::Full,
             Some(before) if followed(&self.model, before, seen).is_some_and(|(part, _)| part < P.surely_full) => {
@@ -123,11 +144,11 @@ impl DeliveryControl {
             self.begin_round();
             return;
         }
-        if is_longer || found == Verdict::Full {
-            // Nothing is known of whose a loss is: the window is what arrived, and whether more is possible is asked soon. What was
-            // delivered before one burst of losses is still possible.
+        if is_longer || found == Verdict::Full || self.company.is_busy {
+            // Nothing is known of whose a loss is: the window is what arrived, and whether more is possible is asked
+            // soon. What was delivered before one burst of losses is still possible.
             self.apply(Step::AtMost(arrives.max(0.5 * self.model.delivery())));
-            self.end_start();
+            self.end_start(is_longer);
             return;
         }
         start.forgive_train(&self.model, seen, rtt_s);
@@ -135,7 +156,7 @@ impl DeliveryControl {
             start.before = Some(*seen);
         }
         if is_limited {
-            self.end_start();
+            self.end_start(is_longer);
             return;
         }
         if self.window < 0.84 * start.promise {
@@ -150,10 +171,22 @@ impl DeliveryControl {
         self.begin_round();
     }
 
-    fn end_start(&mut self) {
+    /// A full queue takes less of a train than of what follows it.
+    fn compare_with_train(&mut self, start: &Start, seen: &Span) {
+        let chance = self.model.doubt(start.train_loss, P.train, P.burst_ask_max);
+        let is_train_worse = start.train_loss > seen.loss() + P.train_loses_more + chance;
+        if is_train_worse && start.train.is_some_and(|train| waits_alike(&self.model, train.top_s, seen)) {
+            (self.company.is_busy, self.company.is_alone) = (true, false);
+            self.apply(Step::AtMost(P.busy_trains * P.train / self.model.rtt_s()));
+        }
+    }
+
+    fn end_start(&mut self, is_longer: bool) {
         self.start = None;
         self.schedule.begin(self.now_s, &self.model);
-        self.schedule.is_alone = self.share() > 0.85;
+        self.company.is_alone =
+            !self.company.is_busy && (self.share() > P.alone_share || !is_longer && !self.is_queue_seen());
+        self.company.begin(self.now_s, &self.model, self.schedule.spread());
         self.begin_round();
     }
 }

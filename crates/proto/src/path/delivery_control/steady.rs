@@ -1,11 +1,13 @@
 //! The steady phase: rounds that follow the queue, and the experiments between them.
 
 use super::DeliveryControl;
+use super::company::waits_alike;
 use super::experiment::{Experiment, Kind, Verdict, arm_datagrams, followed, verdict};
 use super::law::{Beliefs, Step};
 use super::marks::Span;
 use super::model::PathModel;
 use super::params::P;
+use crate::config::Policy;
 
 /// Times of experiments, and what earlier ones left.
 #[derive(Debug)]
@@ -29,8 +31,17 @@ pub(super) struct Schedule {
     ceiling_times: f64,
     more: f64,
     train_due_s: f64,
-    /// The window used nearly all of the capacity when there was a queue last.
-    pub(super) is_alone: bool,
+    /// Pause until the next train where the queue has vanished; 0 while there is one.
+    train_pause_s: f64,
+    /// Datagrams of the next train.
+    train_datagrams: f64,
+    /// Rounds in a row in which the queue was nearly empty.
+    low_rounds: u32,
+    /// Rounds with a queue since it was empty last, and rounds in a row in which it was nearly empty.
+    queued_rounds: u32,
+    empty_rounds: u32,
+    /// Window that made a queue last.
+    queued_window: f64,
     /// A loss probe has told since the start.
     is_loss_known: bool,
     /// Losses of recent rounds, and those at full and half the rate.
@@ -58,7 +69,12 @@ impl Schedule {
             ceiling_times: 1.0,
             more: 1.0,
             train_due_s: 0.0,
-            is_alone: true,
+            train_pause_s: 0.0,
+            train_datagrams: P.later_train,
+            low_rounds: 0,
+            queued_rounds: 0,
+            empty_rounds: 0,
+            queued_window: f64::INFINITY,
             is_loss_known: false,
             losses: Span::default(),
             full: Span::default(),
@@ -72,8 +88,14 @@ impl Schedule {
         self.verify_s = now_s + P.loss_pause_rtts * model.smoothed_rtt_s();
     }
 
+    /// The queue was nearly empty.
+    pub(super) fn on_low(&mut self, now_s: f64) {
+        self.low_at_s = now_s;
+    }
+
     /// A round is over: limits relax with time.
-    pub(super) fn on_round(&mut self, now_s: f64, model: &PathModel, beliefs: &mut Beliefs) {
+    /// Returns the round trips since the last one.
+    pub(super) fn on_round(&mut self, now_s: f64, model: &PathModel, beliefs: &mut Beliefs) -> f64 {
         let rtts = (now_s - self.last_s) / model.smoothed_rtt_s();
         self.last_s = now_s;
         self.rounds += 1;
@@ -81,10 +103,11 @@ impl Schedule {
         if now_s >= beliefs.ceiling_until_s {
             beliefs.ceiling_per_s = f64::INFINITY;
         }
+        rtts
     }
 
     /// From 0.5 to 1.5, so that flows which began together do not ask together.
-    fn spread(&self) -> f64 {
+    pub(super) fn spread(&self) -> f64 {
         0.5 + (self.rounds * 7 % 16) as f64 / 16.0
     }
 }
@@ -103,7 +126,10 @@ impl DeliveryControl {
             Some(Experiment { kind: Kind::LossProbe, control: Some(control), .. }) => {
                 self.judge_loss_probe(&control, seen);
             }
-            Some(Experiment { kind: Kind::Drain, .. }) => self.schedule.low_at_s = self.now_s,
+            Some(Experiment { kind: Kind::Drain, .. }) => {
+                self.schedule.low_at_s = self.now_s;
+                self.company.on_drain();
+            }
             Some(Experiment { kind: Kind::Pulse, per_s, .. }) => self.judge_pulse(per_s, seen),
             None => self.judge_round(seen, is_limited),
         }
@@ -121,8 +147,14 @@ impl DeliveryControl {
         if queue_s < 0.25 * target_s {
             self.schedule.low_at_s = self.now_s;
         }
-        if queue_s > 0.5 * target_s {
-            self.schedule.is_alone = self.share() > 0.85;
+        // Jitter is no queue.
+        let jitter_s = self.model.jitter_s();
+        if queue_s - jitter_s > 0.5 * (target_s - jitter_s) {
+            self.company.on_queue(self.share());
+            self.schedule.queued_rounds += 1;
+            self.schedule.empty_rounds = 0;
+        } else if queue_s < 0.25 * target_s {
+            self.on_empty();
         }
         if loss > own_loss + doubt {
             let sure = loss - own_loss - self.model.doubt(own_loss, sent, P.burst_max);
@@ -137,10 +169,27 @@ impl DeliveryControl {
         if grows && (is_limited || is_more) {
             return;
         }
-        self.apply(Step::Queue { queue_s, arrives_per_s: seen.arrives_per_s(), may_grow: grows });
-        if !is_limited {
+        let (arrives_per_s, is_alone) = (seen.arrives_per_s(), self.company.is_alone);
+        self.apply(Step::Queue { queue_s, arrives_per_s, may_grow: grows, is_alone });
+        if !is_limited && (self.policy == Policy::Low || !self.ask_rivals(queue_s)) {
             self.choose_experiment(seen, queue_s, target_s, is_more);
         }
+    }
+
+    /// The queue is nearly empty. If it was long before, others have left or the path has become faster: what was
+    /// refused then is asked anew.
+    fn on_empty(&mut self) {
+        let schedule = &mut self.schedule;
+        schedule.empty_rounds += 1;
+        if schedule.empty_rounds < P.low_rounds {
+            return;
+        }
+        // A few rounds of queue are what our own probes leave.
+        if schedule.queued_rounds >= P.queued_rounds {
+            (schedule.may_up_s, schedule.up_pause) = (self.now_s, 1.0);
+            self.rivals.on_empty();
+        }
+        schedule.queued_rounds = 0;
     }
 
     /// Losses in a short queue are the path's own. Returns true if the queue has been long enough to tell.
@@ -172,10 +221,20 @@ impl DeliveryControl {
                 self.apply(Step::Times(1.0 - sure.min(P.step_max)));
                 self.schedule.losses = Span::default();
             }
-            if self.now_s - self.schedule.low_at_s > verify_after_s(&self.model) && !is_limited {
-                self.begin_experiment(Kind::Drain, P.half, seen);
+            if self.is_drain_due() && !is_limited {
+                self.begin_drain(seen);
             }
         }
+    }
+
+    fn is_drain_due(&self) -> bool {
+        self.company.is_drain_due(self.now_s) || self.now_s - self.schedule.low_at_s > verify_after_s(&self.model)
+    }
+
+    fn begin_drain(&mut self, seen: &Span) {
+        let part = if self.company.is_alone { P.half } else { P.drain_part };
+        self.company.on_drain();
+        self.begin_experiment(Kind::Drain, part, seen);
     }
 
     fn choose_experiment(&mut self, seen: &Span, queue_s: f64, target_s: f64, is_more: bool) {
@@ -196,23 +255,53 @@ impl DeliveryControl {
         } else {
             (schedule.high_rounds, schedule.high_s) = (0, 0.0);
         }
-        if self.now_s - self.schedule.low_at_s > verify_after_s(&self.model) {
-            self.begin_experiment(Kind::Drain, P.half, seen);
+        if self.is_drain_due() {
+            self.begin_drain(seen);
             return;
         }
         let ceiling = P.ceiling * self.beliefs.ceiling_per_s * self.model.rtt_s();
         let has_room = P.up * self.window <= ceiling.max(P.up * P.up);
-        if queue_s < 0.5 * target_s && self.now_s >= self.schedule.may_up_s && !is_more && has_room {
+        // Where jitter hides the queue, delivery alone tells whether more passes.
+        let jitter_s = self.model.jitter_s();
+        let is_hidden = self.company.is_alone && jitter_s > 0.5 * target_s && queue_s < target_s + jitter_s;
+        if (queue_s < 0.5 * target_s || is_hidden) && self.now_s >= self.schedule.may_up_s && !is_more && has_room {
             let promised = 0.95 * self.model.train_per_s / seen.sent_per_s().max(1e-9);
             let factor = self.schedule.up_factor.max(promised.min(P.up_max)).min(ceiling / self.window).max(P.up);
-            let factor = if self.schedule.is_alone { factor } else { P.up };
+            let factor = if self.company.is_alone { factor } else { self.schedule.up_factor };
             self.begin_experiment(Kind::ProbeUp, factor, seen);
             return;
         }
-        if self.now_s >= self.schedule.train_due_s && self.window >= P.later_train {
-            self.begin_train(P.later_train);
-            let pause_s = P.later_train_s.max(P.later_train_rtts * self.model.rtt_s());
-            self.schedule.train_due_s = self.now_s + pause_s;
+        self.choose_train(queue_s, target_s);
+    }
+
+    /// A queue that has vanished may mean a faster path, which trains show soonest.
+    fn choose_train(&mut self, queue_s: f64, target_s: f64) {
+        let longest_s = P.later_train_s.max(P.later_train_rtts * self.model.rtt_s());
+        let schedule = &mut self.schedule;
+        if queue_s > 0.5 * target_s || !self.company.is_alone {
+            (schedule.train_pause_s, schedule.low_rounds) = (0.0, 0);
+            schedule.queued_window = self.window;
+        } else if queue_s < 0.25 * target_s && schedule.train_pause_s == 0.0 {
+            // The window that made a queue makes none any more.
+            let is_larger = self.window > P.vanished * schedule.queued_window + 1.0;
+            schedule.low_rounds = if is_larger { schedule.low_rounds + 1 } else { 0 };
+            if schedule.low_rounds >= P.low_rounds {
+                (schedule.train_pause_s, schedule.train_due_s) = (P.soon_rtts * self.model.rtt_s(), self.now_s);
+            }
+        }
+        // Small windows send one only as long as they know no capacity.
+        let least = if self.model.train_per_s > 0.0 { P.later_train } else { 0.0 };
+        if self.now_s >= schedule.train_due_s && self.window >= least {
+            let pause_s = if schedule.train_pause_s > 0.0 { schedule.train_pause_s } else { longest_s };
+            schedule.train_due_s = self.now_s + pause_s.min(longest_s) * schedule.spread();
+            schedule.train_pause_s *= 2.0;
+            // An unknown capacity is worth as many datagrams as in the beginning.
+            let most = if self.model.train_per_s > 0.0 {
+                (P.later_train_part * self.window).clamp(P.later_train, P.later_train_max).min(self.window)
+            } else {
+                P.train
+            };
+            self.begin_train(self.schedule.train_datagrams.min(most).floor());
         }
     }
 
@@ -240,11 +329,19 @@ impl DeliveryControl {
     }
 
     fn judge_probe_up(&mut self, factor: f64, control: &Span, seen: &Span, is_limited: bool) {
-        let is_short = self.queue_of(seen) < self.target_s();
+        let (queue_s, target_s) = (self.queue_of(seen), self.target_s());
+        let is_hidden = self.company.is_alone && queue_s < target_s + self.model.jitter_s();
+        let is_short = queue_s < target_s || is_hidden;
         let doubt = self.model.doubt(control.loss(), control.sent.min(seen.sent), P.burst_ask_max);
         let loses_more = seen.loss() > control.loss() + P.loss_more + 0.5 * doubt;
         let verdict = verdict(&self.model, control, seen);
-        if verdict == Verdict::Follows && is_short && !is_limited {
+        let has_followed = verdict == Verdict::Follows && is_short && !is_limited;
+        self.company.on_probe_up(has_followed);
+        if has_followed {
+            if queue_s > target_s {
+                // What has delayed it is no queue of ours.
+                self.model.forget_base();
+            }
             self.apply(Step::Times(factor));
             if self.window > self.beliefs.ceiling_per_s * self.model.rtt_s() {
                 self.schedule.ceiling_times = 1.0;
@@ -297,7 +394,15 @@ impl DeliveryControl {
             self.on_full(delivered / (1.0 - self.beliefs.own_loss));
         } else if full.loss() > half.loss() + doubt + 0.015 {
             self.beliefs.own_loss = half.loss().min(0.9);
-            self.on_full(control.arrives_per_s() / (1.0 - self.beliefs.own_loss));
+            if self.company.is_alone || !self.is_queue_seen() {
+                self.on_full(control.arrives_per_s() / (1.0 - self.beliefs.own_loss));
+            } else {
+                self.apply(Step::Times(1.0 - (1.5 * (full.loss() - half.loss())).clamp(0.0, P.step_max)));
+                (self.schedule.full, self.schedule.half) = (Span::default(), Span::default());
+            }
+        } else if !self.company.tells_loss(self.share()) {
+            self.apply(Step::Times(1.0 - (P.busy_yields * (full.loss() - own_loss)).clamp(0.0, P.step_max)));
+            self.company.on_same_loss(full.loss(), doubt);
         } else if control.top_s - base_s > P.queued * self.target_s() {
             // Of a small share delivery follows in a full queue, too: its losses are a sign to yield.
             self.apply(Step::Times(1.0 - (full.loss() - own_loss).clamp(0.0, P.step_max)));
@@ -318,12 +423,33 @@ impl DeliveryControl {
         (self.schedule.more, self.schedule.is_loss_known) = (1.0, true);
     }
 
+    /// The queue was long enough lately to tell where it ends.
+    pub(super) fn is_queue_seen(&self) -> bool {
+        let capacity = super::law::capacity(&self.model, &self.beliefs);
+        self.model.top_s() > (P.seen_datagrams / capacity.max(1.0)).max(P.seen_s).max(1.5 * self.model.jitter_s())
+    }
+
     /// A pulse that arrives as fast as it was sent, with equal delays, has met no queue.
     fn judge_pulse(&mut self, arm_per_s: f64, seen: &Span) {
         let flat_s = (0.01 * self.model.rtt_s()).max(0.002) + self.model.jitter_s();
         let arrives = seen.arrives_per_s() / (1.0 - self.beliefs.own_loss);
         if seen.sent >= 8.0 && arrives > P.undispersed * arm_per_s && seen.top_s - seen.low_s < flat_s {
             self.model.forget_base();
+        }
+    }
+
+    /// A queue that others keep full takes far less of a train than of paced datagrams. What was taken for the path's
+    /// own loss is theirs and ours then.
+    fn judge_train_losses(&mut self, from: f64, until: f64) {
+        let Some((sent, lost, top_s)) = self.model.marks.around(from, until) else { return };
+        let paced = self.schedule.losses;
+        let (loss, usual) = (lost / sent.max(1.0), paced.loss());
+        let doubt = self.model.doubt(usual, sent, P.burst_ask_max);
+        let is_worse = usual > P.train_loses_more && loss > usual + 0.5 * P.train_loses_more + doubt;
+        if is_worse && waits_alike(&self.model, top_s, &paced) {
+            (self.company.is_busy, self.company.is_alone) = (true, false);
+            self.beliefs.own_loss *= 0.5;
+            (self.schedule.full, self.schedule.half) = (Span::default(), Span::default());
         }
     }
 
@@ -334,12 +460,18 @@ impl DeliveryControl {
             return;
         }
         self.train = (0.0, 0.0);
-        let Some(train) = self.model.span(from, until) else { return };
-        if train.sent < 3.0 || train.arrived_s < 2.0 * self.model.jitter_s() {
+        self.judge_train_losses(from, until);
+        let seen = self.model.span(from, until).filter(|train| train.sent >= 3.0);
+        let Some(train) = seen.filter(|train| train.arrived_s >= 2.0 * self.model.jitter_s()) else {
+            // Reports tell of one arrival in some: of a longer train they tell more.
+            self.schedule.train_datagrams = (2.0 * self.schedule.train_datagrams).min(P.later_train_max);
             return;
-        }
+        };
+        self.schedule.train_datagrams = (0.5 * self.schedule.train_datagrams).max(P.later_train);
         let found = train.passes_per_s().min(4.0 * super::law::capacity(&self.model, &self.beliefs));
-        self.model.train_per_s += 0.5 * (found - self.model.train_per_s);
+        let is_clear = self.schedule.low_rounds >= P.low_rounds;
+        let weight = if is_clear { P.train_weight_clear } else { P.train_weight };
+        self.model.train_per_s += weight * (found - self.model.train_per_s);
         // The path has become faster since more was last tried in vain: that is asked at once.
         if self.model.train_per_s > P.promising * self.schedule.refused_per_s {
             (self.schedule.may_up_s, self.schedule.up_pause) = (self.now_s, 1.0);

@@ -29,8 +29,8 @@ fn a_path_is_filled_with_a_short_queue_whatever_it_loses() {
     }
 }
 
-/// The bucket passes the first train and drops most of what follows: the train's promise is false, and half the rate loses nearly as
-/// much.
+/// The bucket passes the first train and drops most of what follows: the train's promise is false, and half the rate
+/// loses nearly as much.
 #[test]
 fn behind_a_policer_the_rate_is_the_policers() {
     for (mbps, bucket) in [(17.0, 5.0), (17.0, 50.0), (17.0, 200.0), (3.0, 60.0)] {
@@ -119,4 +119,43 @@ proptest! {
             }
         }
     }
+}
+
+/// A path of one's own that is taken for one of others is filled all the same, at once where it loses nothing, and
+/// later where it does.
+#[test]
+fn a_path_that_is_taken_for_full_is_filled_soon() {
+    for (loses_every, most_s) in [(0, 3.0), (10, 6.0)] {
+        let mut path = Path::new(20.0, 50.0, 80.0, loses_every);
+        let mut control = control(50.0);
+        path.run(&mut control, 0.3);
+        (control.company.is_busy, control.company.is_alone) = (true, false);
+        control.window = 24.0;
+        path.run(&mut control, most_s);
+        assert!(!control.company.is_busy, "{control:?}");
+        let (used, _) = path.run(&mut control, 2.0);
+        let arrives = if loses_every > 0 { 1.0 - 1.0 / loses_every as f64 } else { 1.0 };
+        assert!(used > 0.85 * arrives, "{used} with one of {loses_every} lost: {control:?}");
+    }
+}
+
+/// Ten flows of CUBIC keep the queue between 60 and 100 ms, whatever is sent. Asked three times, nobody makes room.
+#[test]
+fn a_queue_that_others_fill_is_not_left_to_them() {
+    let mut path = Path::new(20.0, 50.0, 400.0, 0);
+    let mut control = control(50.0);
+    path.run(&mut control, 2.0);
+    let mut competed = false;
+    for step in 0..400 {
+        let filled_s = 0.06 + 0.04 * f64::from(step % 100) / 100.0;
+        path.free_s = path.free_s.max(path.now_s + filled_s);
+        path.run(&mut control, 0.02);
+        competed |= !control.rivals.is_following();
+    }
+    assert!(competed, "{control:?}");
+    // They have left: the empty queue ends it.
+    path.run(&mut control, 4.0);
+    assert!(control.rivals.is_following(), "{control:?}");
+    let (used, queue_s) = path.run(&mut control, 2.0);
+    assert!(used > 0.85 && queue_s < 0.01, "{used}, {queue_s} {control:#?}");
 }

@@ -8,7 +8,7 @@ const RENO_INCREASE: f64 = 3.0 * (1.0 - DECREASE) / (1.0 + DECREASE);
 
 /// In datagrams and seconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct VirtualCubic {
+pub(in crate::path) struct VirtualCubic {
     window: f64,
     window_max: f64,
     /// Up to this it doubles in each round trip.
@@ -20,22 +20,22 @@ pub(super) struct VirtualCubic {
 }
 
 impl VirtualCubic {
-    pub(super) fn new(window: f64, slow_start_end: f64) -> Self {
+    pub(in crate::path) fn new(window: f64, slow_start_end: f64) -> Self {
         Self { window, window_max: window, slow_start_end, reno: window, elapsed_s: 0.0, plateau_s: 0.0 }
     }
 
-    pub(super) fn scale(&mut self, factor: f64) {
+    pub(in crate::path) fn scale(&mut self, factor: f64) {
         for window in [&mut self.window, &mut self.window_max, &mut self.slow_start_end, &mut self.reno] {
             *window *= factor;
         }
     }
 
-    pub(super) fn window(&self) -> f64 {
+    pub(in crate::path) fn window(&self) -> f64 {
         self.window
     }
 
     /// `elapsed_s` have passed, with round trips of `rtt_s`; the window does not exceed `most`.
-    pub(super) fn grow(&mut self, elapsed_s: f64, rtt_s: f64, most: f64) {
+    pub(in crate::path) fn grow(&mut self, elapsed_s: f64, rtt_s: f64, most: f64) {
         if self.window < self.slow_start_end {
             self.window = (self.window * (1.0 + elapsed_s / rtt_s)).min(self.slow_start_end).min(most.max(1.0));
             (self.window_max, self.reno) = (self.window, self.window);
@@ -51,7 +51,7 @@ impl VirtualCubic {
         self.window = (self.window + step).max(self.reno.min(1.5 * self.window)).min(most.max(1.0));
     }
 
-    pub(super) fn on_event(&mut self) {
+    pub(in crate::path) fn on_event(&mut self) {
         self.slow_start_end = 0.0;
         // Fast convergence (section 4.7).
         self.window_max =

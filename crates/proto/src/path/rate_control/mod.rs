@@ -24,13 +24,13 @@ mod account;
 mod capacity;
 
 pub(in crate::path) mod clock_drift;
-mod cubic;
+pub(in crate::path) mod cubic;
 mod ebb;
 pub(crate) mod history;
 mod longer_path;
 mod path_loss;
-mod question;
-mod rivals;
+pub(in crate::path) mod question;
+pub(in crate::path) mod rivals;
 mod start;
 mod steady;
 mod target;

@@ -9,23 +9,23 @@ use super::{Mode, RateControl, steady};
 
 /// It is asked when the queue exceeds its target by this part of a round trip and these seconds, or when the own share is below this
 /// one although the queue is nearly as long as that share waits for; in this number of rounds and for this long.
-const HIGH_PART: f64 = 0.05;
-const HIGH_S: f64 = 0.002;
-const SMALL_SHARE: f64 = 0.35;
-const NEARLY: f64 = 0.8;
+pub(in crate::path) const HIGH_PART: f64 = 0.05;
+pub(in crate::path) const HIGH_S: f64 = 0.002;
+pub(in crate::path) const SMALL_SHARE: f64 = 0.35;
+pub(in crate::path) const NEARLY: f64 = 0.8;
 const ROUNDS: u32 = 6;
 const PATIENCE_S: f64 = 2.0;
 const PATIENCE_ROUND_TRIPS: f64 = 8.0;
 /// Growth of the queue by a push: the greatest of this part of the round trip, these seconds, and this multiple of the jitter.
-const PUSH_PART: f64 = 0.08;
-const PUSH_S: f64 = 0.003;
-const PUSH_JITTERS: f64 = 3.0;
+pub(in crate::path) const PUSH_PART: f64 = 0.08;
+pub(in crate::path) const PUSH_S: f64 = 0.003;
+pub(in crate::path) const PUSH_JITTERS: f64 = 3.0;
 /// No push has more than this many windows or datagrams at once: such a capacity is an error of clocks, as over loopback.
-const WINDOWS_MAX: f64 = 8.0;
-const DATAGRAMS_MAX: f64 = 1_024.0;
+pub(in crate::path) const WINDOWS_MAX: f64 = 8.0;
+pub(in crate::path) const DATAGRAMS_MAX: f64 = 1_024.0;
 /// Round trips of a push, of which the last one decides; room may be seen from the minimum on.
-const PUSH_ROUND_TRIPS: f64 = 6.0;
-const PUSH_ROUND_TRIPS_MIN: f64 = 3.0;
+pub(in crate::path) const PUSH_ROUND_TRIPS: f64 = 6.0;
+pub(in crate::path) const PUSH_ROUND_TRIPS_MIN: f64 = 3.0;
 /// Part of the added queue that is left: below the first, others have made room; above the second, they have not; below the last,
 /// something else has happened.
 const ROOM_PART: f64 = 0.35;
@@ -33,7 +33,7 @@ const NO_ROOM_PART: f64 = 0.65;
 const OTHER_PART: f64 = -0.5;
 /// Each answer of no room raises the suspicion by so much, each of room lowers it by one, and this much is believed. While there is any,
 /// it is asked again soon; without, later and later, as many who ask at once leave nobody who makes room.
-const BELIEVED: u32 = 5;
+pub(in crate::path) const BELIEVED: u32 = 5;
 const NO_ROOM_WEIGHT: u32 = 2;
 const SOON_S: f64 = 0.5;
 const SOON_ROUND_TRIPS: f64 = 4.0;
@@ -41,7 +41,7 @@ const LATER_MAX_S: f64 = 64.0;
 
 /// Reaction of others when more was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+pub(in crate::path) enum Answer {
     Room,
     NoRoom,
     Neither,
@@ -49,42 +49,42 @@ enum Answer {
 
 /// Schedule of the probe, and its answers.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(in crate::path) struct Question {
     rounds: u32,
     since: Time,
     may_ask_at: Time,
     later_s: f64,
-    suspicion: u32,
-    push: Push,
+    pub(in crate::path) suspicion: u32,
+    pub(in crate::path) push: Push,
 }
 
 /// More is being sent.
 #[derive(Clone, Copy, Debug)]
-struct Push {
-    began: Time,
-    window: f64,
-    queue_s: f64,
-    longer_s: f64,
+pub(in crate::path) struct Push {
+    pub(in crate::path) began: Time,
+    pub(in crate::path) window: f64,
+    pub(in crate::path) queue_s: f64,
+    pub(in crate::path) longer_s: f64,
 }
 
 impl Question {
-    pub(super) fn new(now: Time) -> Self {
+    pub(in crate::path) fn new(now: Time) -> Self {
         let push = Push { began: now, window: 0.0, queue_s: 0.0, longer_s: 0.0 };
         Self { rounds: 0, since: now, may_ask_at: now, later_s: PATIENCE_S, suspicion: 0, push }
     }
 
     /// Windows are counted in other datagrams.
-    pub(super) fn scale(&mut self, factor: f64) {
+    pub(in crate::path) fn scale(&mut self, factor: f64) {
         self.push.window *= factor;
     }
 
     /// Others are suspected of filling the queue.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::path) fn is_open(&self) -> bool {
         self.suspicion > 0
     }
 
     /// True if a probe is due, after a round that gave rise to it or not.
-    fn is_due(&mut self, now: Time, gives_rise: bool, rtt_s: f64) -> bool {
+    pub(in crate::path) fn is_due(&mut self, now: Time, gives_rise: bool, rtt_s: f64) -> bool {
         if !gives_rise {
             self.rounds = self.rounds.saturating_sub(2);
             return false;
@@ -99,7 +99,7 @@ impl Question {
     }
 
     /// Reaction of the others, with a queue of `queue_s` now; with `is_excess` it overflowed.
-    fn answer(&self, queue_s: f64, is_excess: bool) -> Answer {
+    pub(in crate::path) fn answer(&self, queue_s: f64, is_excess: bool) -> Answer {
         let left = (queue_s - self.push.queue_s) / self.push.longer_s;
         match left {
             _ if left < OTHER_PART => Answer::Neither,
@@ -109,7 +109,7 @@ impl Question {
         }
     }
 
-    fn note(&mut self, now: Time, answer: Answer, rtt_s: f64, spread: f64) {
+    pub(in crate::path) fn note(&mut self, now: Time, answer: Answer, rtt_s: f64, spread: f64) {
         let soon_s = (SOON_ROUND_TRIPS * rtt_s).max(SOON_S);
         let is_open = self.suspicion > 0;
         match answer {
@@ -179,7 +179,7 @@ impl RateControl {
 }
 
 /// From 0 to 1, so that flows which began together do not ask together.
-pub(super) fn spread(sent: f64) -> f64 {
+pub(in crate::path) fn spread(sent: f64) -> f64 {
     ((sent as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f64 / (1_u64 << 24) as f64
 }
 

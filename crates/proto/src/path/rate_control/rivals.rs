@@ -11,24 +11,24 @@ use super::{Mode, RateControl, WINDOW_MIN, steady};
 use crate::config::Policy;
 
 /// The queue is short below its target and this part of a round trip.
-const SHORT_PART: f64 = 0.05;
+pub(in crate::path) const SHORT_PART: f64 = 0.05;
 /// As a new flow of TCP it begins by slow start, but up to this part of what the path holds at most.
-const SLOW_START_PART: f64 = 0.5;
+pub(in crate::path) const SLOW_START_PART: f64 = 0.5;
 /// It does not exceed what arrives by more.
-const DELIVERED_EXCEEDED: f64 = 1.25;
+pub(in crate::path) const DELIVERED_EXCEEDED: f64 = 1.25;
 /// An event is a loss beyond the path's own by this or, on a path without losses, of more datagrams than these; or that the queue
 /// falls from its peak to this part less a part of a round trip, because others have yielded.
-const LOSS_EXCESS: f64 = 0.005;
-const LOSSLESS: f64 = 0.005;
-const LOST_MIN: f64 = 2.0;
+pub(in crate::path) const LOSS_EXCESS: f64 = 0.005;
+pub(in crate::path) const LOSSLESS: f64 = 0.005;
+pub(in crate::path) const LOST_MIN: f64 = 2.0;
 const QUEUE_FALL_PART: f64 = 0.75;
 const QUEUE_ROUND_TRIP_PART: f64 = 0.05;
 const PEAK_FORGETS_PER_S: f64 = 0.02;
-const EVENT_PAUSE_ROUND_TRIPS: f64 = 1.5;
+pub(in crate::path) const EVENT_PAUSE_ROUND_TRIPS: f64 = 1.5;
 /// It ends when the queue has been short for this long, and for a trial after this number of events: after an overflow all flows
 /// see the queue empty.
-const CLEAR_ROUND_TRIPS: f64 = 4.0;
-const EVENTS_MAX: u32 = 8;
+pub(in crate::path) const CLEAR_ROUND_TRIPS: f64 = 4.0;
+pub(in crate::path) const EVENTS_MAX: u32 = 8;
 
 /// Estimate of the other flows.
 #[derive(Debug)]
@@ -44,15 +44,15 @@ pub(super) struct Rivals {
 
 /// Peaks and troughs of the queue among rivals.
 #[derive(Debug, Default)]
-struct Queue {
-    peak_s: f64,
-    trough_s: f64,
-    is_falling: bool,
+pub(in crate::path) struct Queue {
+    pub(in crate::path) peak_s: f64,
+    pub(in crate::path) trough_s: f64,
+    pub(in crate::path) is_falling: bool,
 }
 
 impl Queue {
     /// After an event the queue falls; how far it falls once it has risen again is what counts as the next.
-    fn note(&mut self, queue_s: f64, rtt_s: f64, elapsed_s: f64) {
+    pub(in crate::path) fn note(&mut self, queue_s: f64, rtt_s: f64, elapsed_s: f64) {
         if self.is_falling {
             self.trough_s = self.trough_s.min(queue_s);
             self.is_falling = queue_s < self.trough_s + QUEUE_ROUND_TRIP_PART * rtt_s;
@@ -61,7 +61,7 @@ impl Queue {
         self.peak_s = self.peak_s.max(queue_s) * (1.0 - PEAK_FORGETS_PER_S * elapsed_s);
     }
 
-    fn has_fallen(&self, queue_s: f64, rtt_s: f64) -> bool {
+    pub(in crate::path) fn has_fallen(&self, queue_s: f64, rtt_s: f64) -> bool {
         !self.is_falling && queue_s < QUEUE_FALL_PART * self.peak_s - QUEUE_ROUND_TRIP_PART * rtt_s
     }
 }
