@@ -36,6 +36,8 @@ pub(super) enum Step {
     Times(f64),
     /// Is at most what carries this many datagrams per second.
     AtMost(f64),
+    /// Is at least what carries this many datagrams per second.
+    AtLeast(f64),
     /// Is this many datagrams.
     Set(f64),
 }
@@ -65,6 +67,7 @@ pub(super) fn law(model: &PathModel, beliefs: &Beliefs, target_s: f64, window: f
     match step {
         Step::Times(factor) => window * factor,
         Step::AtMost(per_s) => window.min(per_s * rtt_s),
+        Step::AtLeast(per_s) => window.max(per_s * rtt_s),
         Step::Set(datagrams) => datagrams,
         Step::Queue { queue_s, arrives_per_s, may_grow, is_alone } => {
             let step = (P.gain * (target_s - queue_s) / (rtt_s + queue_s)).clamp(-P.step_max, P.step_max);

@@ -94,6 +94,8 @@ pub(super) struct Params {
     pub(super) settles: f64,
     /// An open verdict asks again with more datagrams, up to this factor.
     pub(super) more_max: f64,
+    /// Part of what was delivered, with the path's own loss added, that a window is restored to.
+    pub(super) restored: f64,
     /// Factors of the rate: loss probe; probe up, first and at most.
     pub(super) half: f64,
     pub(super) up: f64,
@@ -220,6 +222,7 @@ impl Params {
         arm_s: 0.03,
         settles: 0.25,
         more_max: 8.0,
+        restored: 0.95,
         half: 0.5,
         up: 1.25,
         up_max: 2.0,

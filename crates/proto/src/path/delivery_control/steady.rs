@@ -408,6 +408,7 @@ impl DeliveryControl {
             self.apply(Step::Times(1.0 - (full.loss() - own_loss).clamp(0.0, P.step_max)));
         } else if verdict == Verdict::Follows {
             self.beliefs.own_loss = half.loss().max(both - doubt).min(0.9);
+            self.restore(control);
             (self.schedule.ask_pause, self.schedule.verify_times) = (P.pause_max, P.verify_times);
         } else if self.schedule.more < P.more_max {
             self.schedule.more *= 2.0;
@@ -421,6 +422,14 @@ impl DeliveryControl {
             self.beliefs.own_loss = own_loss.max(half.loss() - doubt).min(0.9);
         }
         (self.schedule.more, self.schedule.is_loss_known) = (1.0, true);
+    }
+
+    /// A loss has turned out to be the path's own. What was delivered lately took more datagrams than arrived, and they
+    /// passed: the window is as large again, unless there is a queue.
+    fn restore(&mut self, control: &Span) {
+        if self.queue_of(control) < self.target_s() {
+            self.apply(Step::AtLeast(P.restored * self.model.delivery() / (1.0 - self.beliefs.own_loss)));
+        }
     }
 
     /// The queue was long enough lately to tell where it ends.
