@@ -29,7 +29,7 @@ pub struct PairedTransfer {
     pub began: SystemTime,
     /// Hash of the output directory.
     pub output: Hashed,
-    /// Hashes of the names begun there; of a path, only the first component counts.
+    /// Hashes of the names that the sender has begun to transfer into that directory: of a path, of its first component.
     pub names: BTreeSet<Hashed>,
 }
 

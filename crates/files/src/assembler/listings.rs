@@ -159,7 +159,7 @@ impl Assembler {
                 self.swept(swept);
             }
             if self.readings.over().is_set() {
-                // The session has ended, so the other entries are not deleted.
+                // The session has ended, so the entries of this sweep that are not deleted yet stay.
                 self.end_sweep(&sweep)?;
                 return Err(TransferError::PeerClosed);
             }

@@ -170,7 +170,8 @@ pub struct Drawn {
     pub proven_bytes: u64,
     /// Maximum IP bytes permitted for the oldest block before any proof: 4K/(1 − p) symbols.
     pub floor_bytes: u64,
-    /// IP bytes besides data: those sent to an address that was only challenged, and the fixed allowance.
+    /// IP bytes outside the limit on data: those sent to an address that was challenged and not proven, and
+    /// `BESIDES_BYTES`.
     pub besides_bytes: u64,
     /// Error that ended the connection, if any.
     pub error: Option<String>,

@@ -61,7 +61,8 @@ pub enum Attack {
     Replayed,
     /// Messages with ids that expired long ago.
     Old,
-    /// A lifetime of one microsecond, by a clock that runs backwards. (A lifetime of zero is refused unread.)
+    /// A lifetime of one microsecond, in datagrams whose clock goes down from one to the next. (A lifetime of zero is
+    /// refused unread.)
     NoLifetime,
     /// A lifetime of 71 minutes, the longest limited lifetime, and an age of nearly 71 minutes.
     Years,

@@ -73,7 +73,7 @@ impl Default for Bursts {
     }
 }
 
-/// Datagrams sent after a lost one, within one range of gaps.
+/// Datagrams sent after a lost one, if the time between the two lies in one range.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     /// Number of datagrams that followed a lost one, with decay.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Snapshot;
 use crate::path::unjudged::Judgement;
 
-/// Totals of the excluded periods so far.
+/// Totals, so far, of the periods that the circuit breaker does not judge.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     time: Duration,

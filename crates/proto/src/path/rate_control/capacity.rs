@@ -248,7 +248,7 @@ impl RateControl {
         (FLAT_PART * self.history.rtt()).max(FLAT_S)
     }
 
-    /// The window behind the first train, if its capacity is known.
+    /// Returns the window behind the first train, if that train has told the path's capacity.
     fn first_window(&self, train: Span, behind: Span) -> f64 {
         let rtt_s = self.history.rtt();
         let flat_s = self.flat_s();
