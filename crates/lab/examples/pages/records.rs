@@ -85,9 +85,15 @@ fn rate_plans(plans: &[(&Source, Vec<Judged>)]) -> String {
         let id = &source.plan.id;
         let of = |has: fn(&Verdict) -> bool| claims.iter().filter(move |claim| has(&claim.verdict));
         let reproduced = of(|verdict| *verdict == Verdict::Reproduced).count();
-        let numbers = of(|verdict| *verdict != Verdict::Reproduced)
-            .map(|claim| claim.id.strip_prefix(id.as_str()).unwrap_or(&claim.id).to_owned());
-        let differ = numbers.collect::<Vec<_>>().join(", ");
+        let numbers = |has| {
+            let numbers = of(has).map(|claim| claim.id.strip_prefix(id.as_str()).unwrap_or(&claim.id).to_owned());
+            numbers.collect::<Vec<_>>().join(", ")
+        };
+        let mut differ = numbers(|verdict| !matches!(verdict, Verdict::Reproduced | Verdict::NotRun));
+        let not_run = numbers(|verdict| *verdict == Verdict::NotRun);
+        if !not_run.is_empty() {
+            let _ = write!(differ, "{}not run: {not_run}", if differ.is_empty() { "" } else { "; " });
+        }
         let _ = writeln!(out, "| {id} | {} | {reproduced} | {differ} |", source.plan.title);
     }
     out
