@@ -47,7 +47,7 @@ impl Default for Company {
     }
 }
 
-/// What the first train says of others.
+/// Verdict on the queue behind the first train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     Drains,

@@ -121,12 +121,13 @@ pub(super) struct Params {
     /// A round at less than this part of its rate did not try it.
     pub(super) permitted: f64,
     pub(super) queued: f64,
-    /// A pulse asks whether a queue is none after so many rounds in which its delay exceeded the target by this part
-    /// of a round trip, and stayed above that part of itself. A pulse that arrives at this part of its rate has met
-    /// no queue.
+    /// Excess of a queueing delay over its target, round trips, that counts for a pulse.
     pub(super) high_rtt: f64,
+    /// Part of the delay of the round before that such a delay keeps.
     pub(super) stays: f64,
+    /// Number of such rounds in a row before a pulse tests if the delay is the path's.
     pub(super) high_rounds: u32,
+    /// Part of its rate at which a pulse arrives if it met no queue.
     pub(super) undispersed: f64,
 
     // ---- company ----
@@ -139,8 +140,9 @@ pub(super) struct Params {
     /// no more than this.
     pub(super) drain_times: f64,
     pub(super) drain_load_max: f64,
-    /// A drain: this part of the rate for that part of a window, so many round trips after its cause.
+    /// Part of the rate that a drain of a shared path sends.
     pub(super) drain_part: f64,
+    /// Round trips from the cause of a drain to the drain.
     pub(super) drain_rtts: f64,
     /// The least delay has fallen if it did so by this part of a round trip, or these seconds.
     pub(super) fell_rtt: f64,

@@ -261,7 +261,7 @@ impl DeliveryControl {
         }
         let ceiling = P.ceiling * self.beliefs.ceiling_per_s * self.model.rtt_s();
         let has_room = P.up * self.window <= ceiling.max(P.up * P.up);
-        // Where jitter hides the queue, delivery alone tells whether more passes.
+        // Jitter can hide the queue; then delivery alone tells if more passes.
         let jitter_s = self.model.jitter_s();
         let is_hidden = self.company.is_alone && jitter_s > 0.5 * target_s && queue_s < target_s + jitter_s;
         if (queue_s < 0.5 * target_s || is_hidden) && self.now_s >= self.schedule.may_up_s && !is_more && has_room {
@@ -339,7 +339,7 @@ impl DeliveryControl {
         self.company.on_probe_up(has_followed);
         if has_followed {
             if queue_s > target_s {
-                // What has delayed it is no queue of ours.
+                // Delivery followed, so this delay is the path's, and no queue of ours.
                 self.model.forget_base();
             }
             self.apply(Step::Times(factor));
