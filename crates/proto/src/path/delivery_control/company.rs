@@ -22,13 +22,19 @@ pub(super) struct Company {
     base_s: f64,
     /// Time of a drain, seconds.
     drain_at_s: f64,
+    /// Time of the last one.
+    drained_s: f64,
     /// Probes in a row in which half the rate lost as much, and that loss.
     same: u32,
     same_loss: f64,
     /// Round trips without a queue that our own trains do not explain.
     flat_rtts: f64,
+    /// Datagrams of trains, and those of them that were lost, since there was a queue.
+    trains: (f64, f64),
     /// Steps up in a row that delivery followed without a queue.
     follows: u32,
+    /// The last step up found an empty queue.
+    has_room: bool,
 }
 
 impl Default for Company {
@@ -39,12 +45,23 @@ impl Default for Company {
             base_at_start_s: f64::INFINITY,
             base_s: f64::INFINITY,
             drain_at_s: f64::INFINITY,
+            drained_s: f64::NEG_INFINITY,
             same: 0,
             same_loss: 0.0,
             flat_rtts: 0.0,
+            trains: (0.0, 0.0),
             follows: 0,
+            has_room: false,
         }
     }
+}
+
+/// What has passed with a round: round trips, their loss, and a factor of pauses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed {
+    pub(super) rtts: f64,
+    pub(super) loss: f64,
+    pub(super) spread: f64,
 }
 
 /// Verdict on the queue behind the first train.
@@ -65,6 +82,11 @@ fn flat_s(model: &PathModel) -> f64 {
 /// Judges the queue that the first `train` made, from what was sent `behind` it at `behind_per_s`.
 pub(super) fn queue_behind(model: &PathModel, train: &Span, behind: &Span, behind_per_s: f64) -> Queue {
     let (rtt_s, per_s) = (model.rtt_s(), train.arrives_per_s());
+    // As fast as they left, which is more than the round trip tells where reports wait on the way back.
+    let behind_per_s = if behind.sent >= 3.0 { behind_per_s.max(behind.sent_per_s()) } else { behind_per_s };
+    if behind_per_s > P.drain_load_max * per_s {
+        return Queue::Drains;
+    }
     let bump_s = train.top_s - train.least_s;
     // Datagrams behind it queue, too, if the path holds fewer than are in flight.
     let ours_s = (behind_per_s * rtt_s / per_s - rtt_s).max(0.0);
@@ -73,7 +95,7 @@ pub(super) fn queue_behind(model: &PathModel, train: &Span, behind: &Span, behin
     if !is_seen || behind.least_s - train.least_s <= 0.5 * bump_s + ours_s + 0.0001 {
         return Queue::Drains;
     }
-    let drains_s = bump_s / (1.0 - (behind_per_s / per_s).min(P.drain_load_max));
+    let drains_s = bump_s / (1.0 - behind_per_s / per_s);
     let enough = (P.drain_times * drains_s * behind_per_s).min(P.train);
     if behind.sent < enough { Queue::Open } else { Queue::Stays }
 }
@@ -83,7 +105,9 @@ pub(super) fn queue_behind(model: &PathModel, train: &Span, behind: &Span, behin
 pub(super) fn first_part(model: &PathModel, train: &Span, behind: &Span, handshake_rtt_s: f64) -> f64 {
     let flat_s = flat_s(model) + model.jitter_s();
     let train_s = train.sent / train.arrives_per_s().max(1.0);
-    if train.least_s - behind.least_s > flat_s {
+    // Datagrams that were lost behind the bottleneck delayed the first that arrived.
+    let lost_s = train.lost / train.arrives_per_s().max(1.0);
+    if train.least_s - behind.least_s > flat_s + lost_s {
         P.falling_part
     } else if handshake_rtt_s - model.rtt_s() < flat_s && behind.top_s - train.least_s < flat_s + train_s {
         P.flat_part
@@ -96,7 +120,7 @@ pub(super) fn first_part(model: &PathModel, train: &Span, behind: &Span, handsha
 /// full queue takes few of a train, and each waits as long as everything else; a short buffer without others delays a
 /// train alone.
 pub(super) fn waits_alike(model: &PathModel, train_top_s: f64, paced: &Span) -> bool {
-    paced.loss() > P.loss_more && train_top_s < paced.low_s + 0.5 * flat_s(model) + 1.5 / model.train_per_s.max(1.0)
+    paced.loss() > P.suspect_loss && train_top_s < paced.low_s + 0.5 * flat_s(model) + 1.5 / model.train_per_s.max(1.0)
 }
 
 impl Company {
@@ -115,34 +139,61 @@ impl Company {
 
     /// A round has been judged: the least delay falls if what was taken for the path was a queue of others, of which
     /// there may be more.
-    pub(super) fn on_round(&mut self, now_s: f64, model: &PathModel, (rtts, spread): (f64, f64)) {
+    /// Returns by how much it fell, seconds.
+    pub(super) fn on_round(&mut self, now_s: f64, model: &PathModel, round: Passed) -> f64 {
         let fell_min_s = (P.fell_rtt * model.rtt_s()).max(P.fell_s) + model.jitter_s();
         let base_s = model.base_s(0.0).unwrap_or(self.base_s);
         if self.base_s - base_s > fell_min_s {
             self.is_alone = false;
-            self.drain_soon(now_s, model, spread);
+            self.drain_soon(now_s, model, round.spread);
         }
+        let fell_s = (self.base_s - base_s).max(0.0);
         self.base_s = base_s;
         if !self.is_busy {
-            return;
+            return fell_s;
         }
         let train_s = P.train / model.train_per_s.max(1.0);
         let is_flat = model.top_s() < train_s + 2.0 * flat_s(model) + model.jitter_s();
-        self.flat_rtts = if is_flat { self.flat_rtts + rtts } else { 0.0 };
-        if self.flat_rtts > P.flat_rtts {
+        if is_flat {
+            self.flat_rtts += round.rtts;
+        } else {
+            (self.flat_rtts, self.trains) = (0.0, (0.0, 0.0));
+        }
+        // A short buffer that is always full delays all alike, too, but takes little of a train.
+        let (sent, lost) = self.trains;
+        let is_clean = sent > 0.0 && lost <= (round.loss + P.train_clean) * sent;
+        if self.flat_rtts > P.flat_rtts && (round.loss < P.loss_more || is_clean) {
             (self.is_busy, self.is_alone) = (false, true);
         }
         if base_s < self.base_at_start_s - fell_min_s {
             self.is_busy = false;
         }
+        fell_s
+    }
+
+    /// A train is to tell if the path is empty.
+    pub(super) fn is_train_due(&self) -> bool {
+        self.is_busy && self.flat_rtts > 0.5 * P.flat_rtts
+    }
+
+    /// A train has arrived.
+    pub(super) fn on_train(&mut self, sent: f64, lost: f64) {
+        let (sent_before, lost_before) = self.trains;
+        self.trains = (P.evidence_kept * sent_before + sent, P.evidence_kept * lost_before + lost);
     }
 
     pub(super) fn is_drain_due(&self, now_s: f64) -> bool {
         now_s >= self.drain_at_s
     }
 
-    pub(super) fn on_drain(&mut self) {
-        self.drain_at_s = f64::INFINITY;
+    /// All flows see an overflow at once: if all of them drain now, the queue becomes empty, which no single one of many
+    /// can bring about.
+    pub(super) fn may_drain_at_overflow(&self, now_s: f64, model: &PathModel) -> bool {
+        !self.is_alone && now_s - self.drained_s > P.overflow_drain_rtts * model.smoothed_rtt_s()
+    }
+
+    pub(super) fn on_drain(&mut self, now_s: f64) {
+        (self.drain_at_s, self.drained_s) = (f64::INFINITY, now_s);
     }
 
     /// Half the rate lost as much as the whole. Where others fill the path, all of them yield and less is lost before
@@ -158,11 +209,17 @@ impl Company {
     }
 
     /// Delivery followed a step up, without a queue, or not.
-    pub(super) fn on_probe_up(&mut self, has_followed: bool) {
+    pub(super) fn on_probe_up(&mut self, model: &PathModel, has_followed: bool, queue_s: f64) {
+        self.has_room = has_followed && queue_s < flat_s(model);
         self.follows = if has_followed { self.follows + 1 } else { 0 };
         if self.follows >= P.same_min {
             self.is_busy = false;
         }
+    }
+
+    /// Delivery followed a step up, and there was no queue at all: whoever used the path has left.
+    pub(super) fn has_room(&self) -> bool {
+        self.has_room
     }
 
     /// True if a loss that half the rate shares is the path's own: half of a small share makes little difference to a
@@ -205,6 +262,10 @@ mod tests {
         company
     }
 
+    fn round(loss: f64) -> Passed {
+        Passed { rtts: 1.0, loss, spread: 1.0 }
+    }
+
     fn train(top_ms: f64, loss: f64) -> Span {
         let sent = 16.0;
         Span { sent, lost: sent * loss, arrived_s: sent / PER_S, top_s: top_ms / 1e3, ..Span::default() }
@@ -214,11 +275,18 @@ mod tests {
     #[test]
     fn a_queue_that_does_not_drain_behind_a_train_is_of_others() {
         let (model, behind_per_s) = (model(&[]), 160.0);
-        let behind = |least_ms: f64, sent| Span { sent, least_s: least_ms / 1e3, ..Span::default() };
+        let behind = |least_ms: f64, sent: f64| Span {
+            sent,
+            sent_s: sent / behind_per_s,
+            least_s: least_ms / 1e3,
+            ..Span::default()
+        };
         let train = train(4.0, 0.0);
         assert_eq!(queue_behind(&model, &train, &behind(0.2, 1.0), behind_per_s), Queue::Drains);
         assert_eq!(queue_behind(&model, &train, &behind(4.0, 0.0), behind_per_s), Queue::Open, "too soon");
         assert_eq!(queue_behind(&model, &train, &behind(4.0, 4.0), behind_per_s), Queue::Stays);
+        let dense = Span { sent_s: 0.001, ..behind(4.0, 4.0) };
+        assert_eq!(queue_behind(&model, &train, &dense, behind_per_s), Queue::Drains, "what follows is as fast");
     }
 
     #[test]
@@ -248,13 +316,23 @@ mod tests {
     fn that_a_path_is_full_of_others_is_refuted() {
         let quiet = model(&[(0.0, 0.004); 50]);
         let mut company = busy(&quiet);
-        (1..=20).for_each(|rtt| company.on_round(f64::from(rtt) * 0.1, &quiet, (1.0, 1.0)));
+        (1..=20).for_each(|rtt| _ = company.on_round(f64::from(rtt) * 0.1, &quiet, round(0.0)));
         assert!(!company.is_busy && company.is_alone, "delays that our trains explain");
+
+        let mut company = busy(&quiet);
+        (1..=20).for_each(|rtt| _ = company.on_round(f64::from(rtt) * 0.1, &quiet, round(0.4)));
+        assert!(company.is_busy && company.is_train_due(), "a short buffer that is always full is flat, too");
+        company.on_train(16.0, 15.0);
+        company.on_round(2.1, &quiet, round(0.4));
+        assert!(company.is_busy, "it takes little of a train");
+        (0..4).for_each(|_| company.on_train(16.0, 6.0));
+        company.on_round(2.2, &quiet, round(0.4));
+        assert!(!company.is_busy && company.is_alone, "a lossy path loses the same part of all");
 
         let before = model(&[(0.05, 0.1); 10]);
         let fallen = model(&[(0.05, 0.1), (0.02, 0.1)]);
         let mut company = busy(&before);
-        company.on_round(0.1, &fallen, (1.0, 1.0));
+        company.on_round(0.1, &fallen, round(0.0));
         assert!(
             !company.is_busy && !company.is_alone && company.is_drain_due(1.0),
             "the least delay fell: there were others"
@@ -266,7 +344,7 @@ mod tests {
         assert!(!company.is_busy && company.is_alone, "less is sent, and as much is lost");
 
         let mut company = busy(&full);
-        (0..P.same_min).for_each(|_| company.on_probe_up(true));
+        (0..P.same_min).for_each(|_| company.on_probe_up(&full, true, 0.01));
         assert!(!company.is_busy, "more is sent, and arrives");
     }
 

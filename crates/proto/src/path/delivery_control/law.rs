@@ -57,7 +57,10 @@ pub(super) fn target_s(model: &PathModel, beliefs: &Beliefs, policy: Policy, win
     let part = if policy == Policy::Low { LOW_PRICE } else { 1.0 };
     let price = 3.0 * part * (1.0 / share.sqrt().sqrt() - 1.0);
     let price_s = P.price_s.min(P.price_rtts * rtt_s).min(0.2 * beliefs.limit_s) * price;
-    least_s.min(beliefs.limit_s) + price_s + model.jitter_s()
+    let (limit_s, asked_s) = (beliefs.limit_s, least_s.min(beliefs.limit_s) + price_s);
+    // Many small shares ask for more than the buffer holds: the differences between them are kept, and made smaller.
+    let beyond = if asked_s > limit_s { P.beyond_limit * (1.0 - limit_s / asked_s) } else { 0.0 };
+    asked_s.min(limit_s) * (1.0 + beyond) + P.target_jitter * model.jitter_s()
 }
 
 /// The next window.
@@ -79,10 +82,29 @@ pub(super) fn law(model: &PathModel, beliefs: &Beliefs, target_s: f64, window: f
             if !may_grow {
                 return window;
             }
-            let most = P.law_growth * model.delivery() / passes * (rtt_s + queue_s);
+            let growth = if is_alone { P.law_growth } else { P.shared_growth };
+            let most = growth * model.delivery() / passes * (rtt_s + queue_s);
             let grown = window + (step * window).max(P.gain * (1.0 - queue_s / target_s));
             grown.min(most.max(window)).min(P.ceiling * beliefs.ceiling_per_s * rtt_s).max(window.min(grown))
         }
     }
     .max(P.window_min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thirty small shares ask for more than a short buffer holds: their targets stay near half of it, and a smaller
+    /// share still waits longer.
+    #[test]
+    fn targets_of_small_shares_fit_into_a_short_buffer() {
+        let mut model = PathModel::default();
+        model.on_rtt(0.0, 0.1);
+        model.train_per_s = 4_000.0;
+        let beliefs = Beliefs { limit_s: 0.01, ..Beliefs::default() };
+        let targets = [40.0, 20.0, 14.0, 7.0].map(|window| target_s(&model, &beliefs, Policy::Fair, window));
+        assert!(targets.is_sorted(), "{targets:?}");
+        assert!(targets[3] > 1.05 * targets[0] && targets[3] < 0.015, "{targets:?}");
+    }
 }

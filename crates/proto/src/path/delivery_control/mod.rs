@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | train | arrived | start, with half of its promise or less |
 //! | start | delivery follows | start, twice as fast up to the promise, then by steps |
-//! | start | delivery falls behind, or a queue | steady, at what was delivered |
+//! | start | delivery falls behind, a queue, or more loss than at lower rates | steady, at what was delivered |
 //! | steady | more loss than the path's own, short queue | loss probe, after a control arm |
 //! | steady | short queue, pause over | probe up |
-//! | steady | no short queue for long | drain |
+//! | steady | no short queue for long, or an overflow of a shared path | drain |
 //! | loss probe | as much arrives at half the rate, or less is lost | ceiling at the delivery, for a time |
 //! | loss probe | as much is lost | that is the path's own loss |
 //! | probe up | delivery follows | faster |
@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-use self::company::Company;
+use self::company::{Company, Passed};
 use self::experiment::Experiment;
 use self::law::{Beliefs, Step, law, target_s};
 use self::marks::Span;
@@ -81,6 +81,8 @@ struct DeliveryControl {
     handshake_rtt_s: f64,
     /// Numbers of the train that is on its way: behind the first, up to the second.
     train: (f64, f64),
+    /// The last datagram that repays it.
+    repaid: f64,
     /// Numbers of the present round.
     round: (f64, f64),
     experiment: Option<Experiment>,
@@ -114,6 +116,7 @@ impl DeliveryControl {
             now_s,
             handshake_rtt_s: path.rtt.as_secs_f64(),
             train,
+            repaid: train.1,
             round: (sent, f64::INFINITY),
             experiment: None,
             start: Some(Start::default()),
@@ -144,15 +147,23 @@ impl DeliveryControl {
     fn set_rate(&mut self) {
         let rtt_s = self.model.rtt_s();
         self.per_s = self.window / (rtt_s + self.model.queue_s(self.window / rtt_s));
+        self.model.set_interval_s(1.0 / self.per_s);
     }
 
     /// Rate of the next datagram, datagrams per second.
     fn present_per_s(&self) -> f64 {
-        self.experiment.filter(|it| self.sent < it.until).map_or(self.per_s, |it| it.per_s)
+        let usual = if self.is_repaying() { P.repays * self.per_s } else { self.per_s };
+        self.experiment.filter(|it| self.sent < it.until).map_or(usual, |it| it.per_s)
     }
 
     fn is_train(&self) -> bool {
         self.sent < self.train.1
+    }
+
+    /// A later train has been sent before its time: as many datagrams behind it leave more slowly, so that its queue
+    /// drains.
+    fn is_repaying(&self) -> bool {
+        self.sent < self.repaid
     }
 
     fn within_bounds(&self, per_s: f64) -> u64 {
@@ -162,15 +173,18 @@ impl DeliveryControl {
 
     fn begin_train(&mut self, datagrams: f64) {
         self.train = (self.sent, self.sent + datagrams);
+        let repays = if self.start.is_none() { P.repays / (1.0 - P.repays) } else { 0.0 };
+        self.repaid = self.sent + datagrams * (1.0 + repays);
         self.model.set_train(self.train);
     }
 
     /// Begins a round without an experiment.
     fn begin_round(&mut self) {
         self.set_rate();
-        let train = (self.train.1 - self.sent).max(0.0);
+        let train = (self.repaid - self.sent).max(0.0);
         let gaps = P.round_gaps * self.model.gap_s() * self.per_s;
-        let count = train + (P.round_part * self.window).max(P.round_min).max(gaps);
+        let least = if self.start.as_ref().is_some_and(Start::has_lost) { P.start_min } else { P.round_min };
+        let count = train + (P.round_part * self.window).max(least).max(gaps);
         self.round = (self.sent, self.sent + count.floor());
         self.experiment = None;
     }
@@ -181,7 +195,7 @@ impl DeliveryControl {
         let until = self.experiment.map_or(f64::INFINITY, |it| it.until);
         let settles = self.experiment.map_or(0.0, |it| P.settles * (it.until - self.round.0));
         let from = self.round.0 + settles;
-        let from = if self.round.0 < self.train.1 { from.max(self.train.1) } else { from };
+        let from = if self.round.0 < self.repaid { from.max(self.repaid) } else { from };
         let Some(seen) = self.model.span(from, until).filter(|seen| seen.sent >= 3.0) else {
             // Reports told too little: the round goes on.
             self.round.1 = self.sent + (self.round.1 - self.round.0).max(P.round_min);
@@ -195,7 +209,10 @@ impl DeliveryControl {
         if self.start.is_some() {
             self.judge_start(&seen, is_limited);
         } else {
-            self.company.on_round(self.now_s, &self.model, (rtts, self.schedule.spread()));
+            let passed = Passed { rtts, loss: self.schedule.loss(), spread: self.schedule.spread() };
+            let fell_s = self.company.on_round(self.now_s, &self.model, passed);
+            // The queue at an overflow was longer than it seemed.
+            self.beliefs.limit_s += P.limit_part * fell_s;
             self.judge_steady(&seen, is_limited);
             self.bound_by_delivery(&seen);
             if self.experiment.is_none() && self.rivals.is_following() {
@@ -250,9 +267,12 @@ impl RateController for DeliveryControl {
     }
 
     fn on_sent(&mut self, sent: u64) -> bool {
-        let before = (self.is_train(), self.experiment.is_some_and(|it| self.sent < it.until));
+        let paces = |it: &Self| {
+            (it.is_train(), it.is_repaying(), it.experiment.is_some_and(|experiment| it.sent < experiment.until))
+        };
+        let before = paces(self);
         self.sent = sent as f64;
-        before != (self.is_train(), self.experiment.is_some_and(|it| self.sent < it.until))
+        before != paces(self)
     }
 
     fn on_idle(&mut self) {}

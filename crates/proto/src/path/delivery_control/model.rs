@@ -36,7 +36,7 @@ struct Round {
 }
 
 /// Estimates of one path. Rates are in datagrams per second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PathModel {
     pub(super) marks: Marks,
     clock_drift: ClockDrift,
@@ -48,6 +48,8 @@ pub(super) struct PathModel {
     smoothed_rtt_s: f64,
     gap_s: f64,
     jitter_s: f64,
+    /// Interval of departures, seconds.
+    interval_s: f64,
     /// Numbers of the newest train.
     train: (f64, f64),
     variance: f64,
@@ -63,9 +65,38 @@ pub(super) struct PathModel {
     pub(super) train_per_s: f64,
 }
 
+impl Default for PathModel {
+    fn default() -> Self {
+        Self {
+            marks: Marks::default(),
+            clock_drift: ClockDrift::new(P.drift_max),
+            rounds: VecDeque::new(),
+            deliveries: VecDeque::new(),
+            rtts: VecDeque::new(),
+            smoothed_rtt_s: 0.0,
+            gap_s: 0.0,
+            jitter_s: 0.0,
+            interval_s: f64::INFINITY,
+            train: (0.0, 0.0),
+            variance: 0.0,
+            variance_independent: 0.0,
+            mean_loss: 0.0,
+            short: (0.0, 0.0),
+            tops: VecDeque::new(),
+            keeps_base: false,
+            train_per_s: 0.0,
+        }
+    }
+}
+
 impl PathModel {
     pub(super) fn set_train(&mut self, train: (f64, f64)) {
         self.train = train;
+    }
+
+    /// Datagrams leave in this interval while the application has enough of them.
+    pub(super) fn set_interval_s(&mut self, interval_s: f64) {
+        self.interval_s = interval_s;
     }
 
     /// Others keep the queue from becoming empty, or do not: base delays are not forgotten meanwhile.
@@ -113,7 +144,9 @@ impl PathModel {
 
     pub(super) fn on_clock(&mut self, now: Time, rtt_s: f64, mark: &Mark) {
         let delay_s = self.marks.raw_delay_s(mark);
-        self.clock_drift.note(now.as_ns() as f64 / 1e9, rtt_s, delay_s);
+        if self.clock_drift.note(now.as_ns() as f64 / 1e9, rtt_s, delay_s) {
+            self.rounds.clear();
+        }
     }
 
     pub(super) fn on_marks(&mut self, marks: &[Mark]) {
@@ -136,7 +169,8 @@ impl PathModel {
         let (sent, waited_s) = (next.sent - last.sent, next.arrived_s - last.arrived_s);
         let own_s = (next.sent_s - last.sent_s) / sent;
         // Neither the sender's own pauses nor losses are gaps of the path.
-        let gap_s = if sent > 1.0 { waited_s } else { waited_s - own_s };
+        let paused_s = (next.sent_s - last.sent_s - P.pause_times * sent * self.interval_s).max(0.0);
+        let gap_s = if sent > 1.0 { waited_s - paused_s } else { waited_s - own_s };
         let gap_s = gap_s * (next.received - last.received) / sent;
         let kept_s = P.gap_memory_s.max(P.gap_memory_rtts * self.smoothed_rtt_s());
         let fades = 1.0 - (waited_s / kept_s).min(0.5);
@@ -238,9 +272,12 @@ impl PathModel {
         }
     }
 
-    /// Base delay at a rate of `per_s`: the least of rounds at comparable rates.
+    /// Base delay at a rate of `per_s`: the least of all rounds or, where jitter delays dense packets more, of those at
+    /// comparable rates.
     pub(super) fn base_s(&self, per_s: f64) -> Option<f64> {
-        let alike = self.rounds.iter().filter(|round| round.per_s >= P.comparable_rate * per_s);
+        let has_jitter = self.jitter_s > P.flat_s.max(P.flat_rtt * self.rtt_s());
+        let least_per_s = if has_jitter { P.comparable_rate * per_s } else { 0.0 };
+        let alike = self.rounds.iter().filter(|round| round.per_s >= least_per_s);
         alike.map(|round| round.low_s).reduce(f64::min)
     }
 

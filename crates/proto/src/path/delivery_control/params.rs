@@ -7,6 +7,9 @@ pub(super) struct Params {
     /// Base delays are remembered for so many seconds or round trips, whichever is longer.
     pub(super) base_memory_s: f64,
     pub(super) base_memory_rtts: f64,
+    /// Greatest drift of the peer's clock that is taken off delays, seconds per second: more than clocks have, so that
+    /// a receiver that lies about its clock gains nothing.
+    pub(super) drift_max: f64,
     /// Rounds sent at this part of the present rate or faster have a comparable base delay: jitter that keeps the
     /// order delays dense packets more.
     pub(super) comparable_rate: f64,
@@ -20,6 +23,8 @@ pub(super) struct Params {
     pub(super) gap_memory_s: f64,
     pub(super) gap_memory_rtts: f64,
     pub(super) gap_rtts_max: f64,
+    /// Datagrams that left in more than this factor of their interval: the sender paused, which is no gap of the path.
+    pub(super) pause_times: f64,
     /// Quantile of delays that counts as the least: the first datagrams behind a pause are not delayed as the rest is.
     pub(super) low_quantile: f64,
     /// Greatest burstiness of losses in verdicts, and where a question is only asked.
@@ -43,6 +48,8 @@ pub(super) struct Params {
     /// of a window.
     pub(super) later_train_max: f64,
     pub(super) later_train_part: f64,
+    /// Part of the rate behind a train until its datagrams are made up for.
+    pub(super) repays: f64,
     /// Weight of a train in the rate that trains find, and of one through an empty queue.
     pub(super) train_weight: f64,
     pub(super) train_weight_clear: f64,
@@ -64,11 +71,15 @@ pub(super) struct Params {
     pub(super) target_rtt: f64,
     pub(super) target_s: f64,
     pub(super) target_datagrams: f64,
+    /// Part of the jitter that is added to it.
+    pub(super) target_jitter: f64,
     /// Price of a small share, seconds and round trips at most.
     pub(super) price_s: f64,
     pub(super) price_rtts: f64,
     /// The law grows to this factor of what is delivered, and shrinks to that part of it at once.
     pub(super) law_growth: f64,
+    /// The same on a path that others use, too: delivery follows a small share.
+    pub(super) shared_growth: f64,
     pub(super) law_floor: f64,
     /// No rate exceeds this factor of the delivery.
     pub(super) exceeded: f64,
@@ -81,6 +92,8 @@ pub(super) struct Params {
     /// Part of the longest queue at an overflow that the target may take, and its growth per round trip.
     pub(super) limit_part: f64,
     pub(super) limit_growth: f64,
+    /// Part of that which many small shares may ask for beyond it.
+    pub(super) beyond_limit: f64,
     pub(super) window_min: f64,
 
     // ---- experiments ----
@@ -96,6 +109,8 @@ pub(super) struct Params {
     pub(super) more_max: f64,
     /// Part of what was delivered, with the path's own loss added, that a window is restored to.
     pub(super) restored: f64,
+    /// Beside others, more is asked for only where the law's own steps are smaller than this.
+    pub(super) asks_below: f64,
     /// Factors of the rate: loss probe; probe up, first and at most.
     pub(super) half: f64,
     pub(super) up: f64,
@@ -127,6 +142,9 @@ pub(super) struct Params {
     pub(super) stays: f64,
     /// Number of such rounds in a row before a pulse tests if the delay is the path's.
     pub(super) high_rounds: u32,
+    /// Part of the capacity that a pulse adds to the rate, and the capacity at most, as a factor of the rate.
+    pub(super) pulse: f64,
+    pub(super) pulse_max: f64,
     /// Part of its rate at which a pulse arrives if it met no queue.
     pub(super) undispersed: f64,
 
@@ -144,6 +162,8 @@ pub(super) struct Params {
     pub(super) drain_part: f64,
     /// Round trips from the cause of a drain to the drain.
     pub(super) drain_rtts: f64,
+    /// Round trips between drains that overflows cause.
+    pub(super) overflow_drain_rtts: f64,
     /// The least delay has fallen if it did so by this part of a round trip, or these seconds.
     pub(super) fell_rtt: f64,
     pub(super) fell_s: f64,
@@ -156,6 +176,15 @@ pub(super) struct Params {
     /// A path that loses more of a train, or that much more of it than of what follows, is full.
     pub(super) full_loss: f64,
     pub(super) train_loses_more: f64,
+    /// Datagrams of rounds that a start judges, at least, and of its rounds on a lossy path.
+    pub(super) judged_min: f64,
+    pub(super) start_min: f64,
+    /// Loss of paced datagrams beside which a lost train means a full path, and no short buffer.
+    pub(super) suspect_loss: f64,
+    /// A train that loses more than the rest by no more than this has met no full queue.
+    pub(super) train_clean: f64,
+    /// A start that loses so much more than its earlier rounds overflows a queue.
+    pub(super) start_loses_more: f64,
     /// Part of the first train's promise that is tried: behind flat delays, falling ones, and others.
     pub(super) flat_part: f64,
     pub(super) falling_part: f64,
@@ -165,6 +194,10 @@ pub(super) struct Params {
     /// A queue that was longer than this tells where it ends: datagrams, and seconds.
     pub(super) seen_datagrams: f64,
     pub(super) seen_s: f64,
+    /// A queue that grows by more than this factor of what we add to it is not ours alone.
+    pub(super) ours_max: f64,
+    /// Part of what arrived that a flow begins with on a path that was full before.
+    pub(super) joins: f64,
     /// Part of losses by which a flow yields on a path that others fill.
     pub(super) busy_yields: f64,
 }
@@ -173,6 +206,7 @@ impl Params {
     pub(super) const DEFAULT: Self = Self {
         base_memory_s: 15.0,
         base_memory_rtts: 60.0,
+        drift_max: 0.02,
         comparable_rate: 0.2,
         delivery_memory_s: 2.0,
         delivery_memory_rtts: 10.0,
@@ -181,6 +215,7 @@ impl Params {
         gap_memory_s: 1.0,
         gap_memory_rtts: 10.0,
         gap_rtts_max: 2.0,
+        pause_times: 3.0,
         low_quantile: 0.2,
         burst_max: 16.0,
         burst_ask_max: 2.0,
@@ -193,6 +228,7 @@ impl Params {
         later_train_rtts: 10.0,
         later_train_max: 64.0,
         later_train_part: 0.2,
+        repays: 0.5,
         train_weight: 0.5,
         train_weight_clear: 0.9,
         vanished: 1.02,
@@ -207,9 +243,11 @@ impl Params {
         target_rtt: 0.02,
         target_s: 0.001,
         target_datagrams: 1.5,
+        target_jitter: 0.5,
         price_s: 0.006,
         price_rtts: 1.0,
         law_growth: 1.03,
+        shared_growth: 1.25,
         law_floor: 0.85,
         exceeded: 2.0,
         ceiling: 1.03,
@@ -217,6 +255,7 @@ impl Params {
         loss_kept: 0.7,
         limit_part: 0.5,
         limit_growth: 0.01,
+        beyond_limit: 0.5,
         window_min: 0.05,
         follows: 0.5,
         arm_min: 16.0,
@@ -225,6 +264,7 @@ impl Params {
         settles: 0.25,
         more_max: 8.0,
         restored: 0.95,
+        asks_below: 0.1,
         half: 0.5,
         up: 1.25,
         up_max: 2.0,
@@ -245,6 +285,8 @@ impl Params {
         high_rtt: 0.05,
         stays: 0.9,
         high_rounds: 4,
+        pulse: 0.3,
+        pulse_max: 64.0,
         undispersed: 0.93,
         flat_rtt: 0.01,
         flat_s: 0.001,
@@ -253,6 +295,7 @@ impl Params {
         drain_load_max: 0.8,
         drain_part: 0.25,
         drain_rtts: 4.0,
+        overflow_drain_rtts: 12.0,
         fell_rtt: 0.02,
         fell_s: 0.001,
         same_min: 4,
@@ -260,12 +303,19 @@ impl Params {
         decisive_share: 0.3,
         full_loss: 0.75,
         train_loses_more: 0.2,
+        judged_min: 12.0,
+        start_min: 14.0,
+        suspect_loss: 0.1,
+        train_clean: 0.15,
+        start_loses_more: 0.05,
         flat_part: 0.5,
         falling_part: 1.0 / 16.0,
         first_part: 0.25,
         busy_trains: 1.5,
         seen_datagrams: 4.0,
         seen_s: 0.002,
+        ours_max: 1.75,
+        joins: 0.25,
         busy_yields: 0.5,
     };
 }

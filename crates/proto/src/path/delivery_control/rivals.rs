@@ -23,11 +23,19 @@ enum Phase {
     Compete,
 }
 
+/// A push whose answer is looked at later.
+#[derive(Clone, Copy, Debug)]
+struct Later {
+    at: Time,
+    push: Push,
+}
+
 /// The probe for rivals, and our window among theirs.
 #[derive(Debug)]
 pub(super) struct Rivals {
     phase: Phase,
     question: Question,
+    later: Option<Later>,
     cubic: VirtualCubic,
     events: u32,
     event_after: Time,
@@ -41,6 +49,7 @@ impl Rivals {
         Self {
             phase: Phase::Follow,
             question: Question::new(now),
+            later: None,
             cubic: VirtualCubic::new(1.0, 0.0),
             events: 0,
             event_after: now,
@@ -83,6 +92,10 @@ impl DeliveryControl {
 
     /// A round ended with a queue of `queue_s`. Returns true if it is asked from now on whether others make room.
     pub(super) fn ask_rivals(&mut self, queue_s: f64) -> bool {
+        if self.is_answered_later(queue_s) {
+            self.begin_competing(queue_s);
+            return true;
+        }
         let (rtt_s, share, target_s) = (self.model.rtt_s(), self.share(), self.target_s());
         let capacity_per_s = capacity(&self.model, &self.beliefs);
         let jitter_s = question::PUSH_JITTERS * self.model.jitter_s();
@@ -103,6 +116,19 @@ impl DeliveryControl {
         self.apply(Step::Set(self.window + longer_s * capacity_per_s));
         self.begin_round();
         true
+    }
+
+    /// The queue grew by much more than was added, and some time later it is still as long: others do not make room.
+    /// Returns true if that is believed.
+    fn is_answered_later(&mut self, queue_s: f64) -> bool {
+        let Some(later) = self.rivals.later.filter(|later| self.now >= later.at) else { return false };
+        self.rivals.later = None;
+        let is_longer = queue_s > later.push.queue_s + P.ours_max * later.push.longer_s;
+        if is_longer {
+            let rtt_s = self.model.rtt_s();
+            self.rivals.question.note(self.now, Answer::NoRoom, rtt_s, question::spread(self.sent));
+        }
+        is_longer && self.rivals.question.suspicion >= question::BELIEVED
     }
 
     /// A report has come while more is sent, or while we compete.
@@ -132,7 +158,13 @@ impl DeliveryControl {
         let Some((excess, chance, _)) = self.loss_of_round() else { return };
         let is_excess = excess > P.loss_more + chance;
         let queue_s = self.model.queue_within_s(longest_s, push.window / rtt_s);
-        let answer = self.rivals.question.answer(queue_s, is_excess);
+        let mut answer = self.rivals.question.answer(queue_s, is_excess);
+        if queue_s - push.queue_s > P.ours_max * push.longer_s {
+            // Much more than we added: others add, too, and perhaps they ask as we do. Those end it as we do.
+            answer = Answer::Neither;
+            let longest_s = question::PUSH_ROUND_TRIPS * (rtt_s + queue_s);
+            self.rivals.later = Some(Later { at: self.now + Duration::from_secs_f64(longest_s), push });
+        }
         if answer != Answer::Room && !is_excess && round_trips < question::PUSH_ROUND_TRIPS {
             return;
         }

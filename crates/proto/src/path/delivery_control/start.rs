@@ -19,7 +19,11 @@ pub(super) struct Start {
     train: Option<Span>,
     /// The fastest round so far.
     before: Option<Span>,
+    /// Losses of all rounds so far.
+    losses: Span,
     falls: u32,
+    /// The train was lost: others fill the path, or its buffer is short. What is lost of paced datagrams tells.
+    is_suspect: bool,
     /// Factor of the next step beyond the promise.
     factor: f64,
     /// Datagrams of a round are multiplied by this after an open verdict.
@@ -34,7 +38,9 @@ impl Default for Start {
             train_loss: 0.0,
             train: None,
             before: None,
+            losses: Span::default(),
             falls: 0,
+            is_suspect: false,
             factor: 1.0,
             more: 1.0,
         }
@@ -42,6 +48,11 @@ impl Default for Start {
 }
 
 impl Start {
+    /// Something was lost: few datagrams tell nothing.
+    pub(super) fn has_lost(&self) -> bool {
+        self.losses.loss() > P.loss_more
+    }
+
     pub(super) fn is_first_train(&self) -> bool {
         self.is_first_train
     }
@@ -63,14 +74,14 @@ impl DeliveryControl {
             self.begin_train(length * P.train_growth);
             return;
         }
-        let mut window = 2.0 * P.train;
+        let (mut window, mut is_suspect) = (2.0 * P.train, false);
         if lost > P.full_loss || seen.is_none() && lost >= 0.5 {
-            (self.company.is_busy, self.company.is_alone) = (true, false);
+            is_suspect = true;
             window = 0.5 * P.train;
         }
         if let Some(train) = seen {
             let behind = self.model.span(self.train.1, f64::INFINITY).unwrap_or_default();
-            match queue_behind(&self.model, &train, &behind, self.window / rtt_s) {
+            match queue_behind(&self.model, &train, &behind, self.window / rtt_s.min(self.handshake_rtt_s)) {
                 Queue::Open => return,
                 Queue::Stays => (self.company.is_busy, self.company.is_alone) = (true, false),
                 Queue::Drains => {}
@@ -81,15 +92,16 @@ impl DeliveryControl {
         let Some(start) = &mut self.start else { return };
         if let Some(train) = seen {
             start.train_loss = train.loss();
+            start.losses.pool(&train, 1.0);
             start.train = Some(train);
             start.promise = train.arrives_per_s() * rtt_s;
             self.model.train_per_s = train.arrives_per_s();
             window = first_part(&self.model, &train, &behind, handshake_rtt_s) * start.promise;
-            if self.company.is_busy {
+            if self.company.is_busy || is_suspect {
                 window = window.min(P.busy_trains * P.train);
             }
         }
-        start.is_first_train = false;
+        (start.is_first_train, start.is_suspect) = (false, is_suspect);
         self.apply(Step::Set(window));
         self.train = (0.0, 0.0);
         self.begin_round();
@@ -100,35 +112,14 @@ impl DeliveryControl {
         let rtt_s = self.model.rtt_s();
         let arrives = seen.arrives_per_s();
         self.compare_with_train(&start, seen);
-        let passes = 1.0 - start.train_loss.min(0.5);
-        let is_longer = self.queue_of(seen) > self.target_s() + 0.05 * rtt_s;
-        let is_full_behind = arrives < P.surely_full * seen.sent_per_s() * passes;
-        let found = match &start.before {
-            _ if seen.sent >= P.arm_min && is_full_behind => Verdict::Full,
-            // Few datagrams can show that delivery follows, not that it does not.
-            Some(before) if seen.sent < P.arm_min => match verdict(&self.model, before, seen) {
-                Verdict::Follows => Verdict::Follows,
-                Verdict::Full | Verdict::Open => Verdict::Open,
-            },
-            None if seen.sent < P.arm_min => {
-                let sure = arrives * (1.0 - arrival_error(&self.model, seen));
-                if sure >= P.follows * seen.sent_per_s() * passes { Verdict::Follows } else { Verdict::Open }
-            }
-            // Credit, or flow control, did not permit the rate: it is not known yet whether it passes.
-            Some(_) if seen.sent_per_s() < P.permitted * self.per_s && start.more < P.more_max => Verdict::Open,
-            // Nothing faster was tried: the start is over.
-            Some(before) if seen.sent_per_s() < P.faster * before.sent_per_s() => Verdict::Full,
-            Some(before) if followed(&self.model, before, seen).is_some_and(|(part, _)| part < P.surely_full) => {
-                Verdict::Full
-            }
-            Some(before) => verdict(&self.model, before, seen),
-            None if arrives >= P.follows * seen.sent_per_s() * passes => Verdict::Follows,
-            None if seen.arrived_s > 3.0 * self.model.gap_s() && seen.sent >= P.round_min => Verdict::Full,
-            None => Verdict::Open,
-        };
+        let jitter_s = (1.0 - P.target_jitter) * self.model.jitter_s();
+        let is_longer = self.queue_of(seen) > self.target_s() + jitter_s + 0.05 * rtt_s;
+        let is_overflow = start.loses_more(&self.model, seen);
+        let found = self.verdict_of_start(&start, seen, is_overflow);
+        let found = if self.tells_of_others(&mut start, seen, is_overflow) { found } else { Verdict::Open };
         if found == Verdict::Open && !is_longer && start.more < P.more_max {
             start.more *= 2.0;
-            self.apply(Step::AtMost(P.exceeded * self.model.delivery() / passes));
+            self.apply(Step::AtMost(P.exceeded * self.model.delivery() / start.passes()));
             let count =
                 (0.5 * self.window).max(P.arm_min).max(P.arm_gaps * self.model.gap_s() * self.per_s) * start.more;
             self.start = Some(start);
@@ -146,8 +137,11 @@ impl DeliveryControl {
         }
         if is_longer || found == Verdict::Full || self.company.is_busy {
             // Nothing is known of whose a loss is: the window is what arrived, and whether more is possible is asked
-            // soon. What was delivered before one burst of losses is still possible.
-            self.apply(Step::AtMost(arrives.max(0.5 * self.model.delivery())));
+            // soon. What was delivered before one burst of losses is still possible. Where the first part of the
+            // promise makes a queue at once, the path was full before.
+            let joins = is_longer && start.before.is_none();
+            let most = if joins { P.joins * arrives } else { arrives.max(0.5 * self.model.delivery()) };
+            self.apply(Step::AtMost(most));
             self.end_start(is_longer);
             return;
         }
@@ -171,6 +165,51 @@ impl DeliveryControl {
         self.begin_round();
     }
 
+    /// Whether delivery follows in the start.
+    fn verdict_of_start(&self, start: &Start, seen: &Span, is_overflow: bool) -> Verdict {
+        let (arrives, sent_per_s, passes) = (seen.arrives_per_s(), seen.sent_per_s(), start.passes());
+        match &start.before {
+            _ if is_overflow => Verdict::Full,
+            _ if seen.sent >= P.judged_min && arrives < P.surely_full * sent_per_s * passes => Verdict::Full,
+            // Few datagrams can show that delivery follows, not that it does not.
+            Some(before) if seen.sent < P.judged_min => match verdict(&self.model, before, seen) {
+                Verdict::Follows => Verdict::Follows,
+                Verdict::Full | Verdict::Open => Verdict::Open,
+            },
+            None if seen.sent < P.judged_min => {
+                let sure = arrives * (1.0 - arrival_error(&self.model, seen));
+                if sure >= P.follows * sent_per_s * passes { Verdict::Follows } else { Verdict::Open }
+            }
+            // Credit, or flow control, did not permit the rate: it is not known yet whether it passes.
+            Some(_) if sent_per_s < P.permitted * self.per_s && start.more < P.more_max => Verdict::Open,
+            // Nothing faster was tried: the start is over.
+            Some(before) if sent_per_s < P.faster * before.sent_per_s() => Verdict::Full,
+            Some(before) if followed(&self.model, before, seen).is_some_and(|(part, _)| part < P.surely_full) => {
+                Verdict::Full
+            }
+            Some(before) => verdict(&self.model, before, seen),
+            None if arrives >= P.follows * sent_per_s * passes => Verdict::Follows,
+            None if seen.arrived_s > 3.0 * self.model.gap_s() && seen.sent >= P.round_min => Verdict::Full,
+            None => Verdict::Open,
+        }
+    }
+
+    /// Learns from the losses of a round whether others fill the path. Returns false while too few are known.
+    fn tells_of_others(&mut self, start: &mut Start, seen: &Span, is_overflow: bool) -> bool {
+        let lost_before = start.losses.loss();
+        start.losses.pool(seen, 1.0);
+        if is_overflow && lost_before > P.train_loses_more {
+            // Much was lost at a lower rate, too: others fill the path.
+            (self.company.is_busy, self.company.is_alone) = (true, false);
+        }
+        if start.is_suspect && start.losses.sent >= P.arm_min {
+            start.is_suspect = false;
+            self.company.is_busy |= start.losses.loss() > P.suspect_loss;
+            self.company.is_alone = !self.company.is_busy;
+        }
+        !start.is_suspect
+    }
+
     /// A full queue takes less of a train than of what follows it.
     fn compare_with_train(&mut self, start: &Start, seen: &Span) {
         let chance = self.model.doubt(start.train_loss, P.train, P.burst_ask_max);
@@ -192,6 +231,20 @@ impl DeliveryControl {
 }
 
 impl Start {
+    /// Part of the datagrams that passes, as the train told.
+    fn passes(&self) -> f64 {
+        1.0 - self.train_loss.min(0.5)
+    }
+
+    /// More is lost than at lower rates before. A lossy path of one's own loses the same part of every rate.
+    fn loses_more(&self, model: &PathModel, seen: &Span) -> bool {
+        let (before, sent) = (&self.losses, seen.sent);
+        let both = (before.lost + seen.lost) / (before.sent + sent).max(1.0);
+        let doubt = model.doubt(both, before.sent * sent / (before.sent + sent).max(1.0), P.burst_max);
+        let is_faster = self.before.is_none_or(|before| seen.sent_per_s() > before.sent_per_s());
+        is_faster && before.sent.min(sent) >= P.judged_min && seen.loss() > before.loss() + P.start_loses_more + doubt
+    }
+
     /// The train lost no more than what followed it: its lost datagrams took their time on the bottleneck.
     fn forgive_train(&mut self, model: &PathModel, seen: &Span, rtt_s: f64) {
         let Some(train) = self.train.take() else { return };

@@ -106,6 +106,11 @@ impl Schedule {
         rtts
     }
 
+    /// Loss of recent rounds.
+    pub(super) fn loss(&self) -> f64 {
+        self.losses.loss()
+    }
+
     /// From 0.5 to 1.5, so that flows which began together do not ask together.
     pub(super) fn spread(&self) -> f64 {
         0.5 + (self.rounds * 7 % 16) as f64 / 16.0
@@ -128,7 +133,7 @@ impl DeliveryControl {
             }
             Some(Experiment { kind: Kind::Drain, .. }) => {
                 self.schedule.low_at_s = self.now_s;
-                self.company.on_drain();
+                self.company.on_drain(self.now_s);
             }
             Some(Experiment { kind: Kind::Pulse, per_s, .. }) => self.judge_pulse(per_s, seen),
             None => self.judge_round(seen, is_limited),
@@ -155,6 +160,11 @@ impl DeliveryControl {
             self.schedule.empty_rounds = 0;
         } else if queue_s < 0.25 * target_s {
             self.on_empty();
+        }
+        if self.company.is_train_due() && self.now_s >= self.schedule.train_due_s {
+            self.schedule.train_due_s =
+                self.now_s + P.drain_rtts * self.model.smoothed_rtt_s() * self.schedule.spread();
+            self.begin_train(P.train);
         }
         if loss > own_loss + doubt {
             let sure = loss - own_loss - self.model.doubt(own_loss, sent, P.burst_max);
@@ -205,6 +215,10 @@ impl DeliveryControl {
 
     /// More is lost than the path's own, by `excess`, and by `sure` even if losses come in bursts.
     fn on_excess(&mut self, seen: &Span, (excess, sure): (f64, f64), is_queued: bool, is_limited: bool) {
+        if is_queued && !is_limited && self.company.may_drain_at_overflow(self.now_s, &self.model) {
+            self.begin_drain(seen);
+            return;
+        }
         let top_s = self.model.top_s();
         let base_s = self.model.base_s(seen.sent_per_s()).unwrap_or(seen.low_s);
         if seen.top_s - base_s > 0.5 * top_s && top_s > 2.0 * self.model.jitter_s() + 0.002 {
@@ -233,7 +247,7 @@ impl DeliveryControl {
 
     fn begin_drain(&mut self, seen: &Span) {
         let part = if self.company.is_alone { P.half } else { P.drain_part };
-        self.company.on_drain();
+        self.company.on_drain(self.now_s);
         self.begin_experiment(Kind::Drain, part, seen);
     }
 
@@ -245,10 +259,11 @@ impl DeliveryControl {
             schedule.high_rounds = if stays { schedule.high_rounds + 1 } else { 0 };
             schedule.high_s = queue_s;
             // A queue that does not fall with the window may be none.
-            if schedule.high_rounds >= P.high_rounds {
+            if schedule.high_rounds >= P.high_rounds && self.model.train_per_s > 0.0 {
                 schedule.high_rounds = 0;
+                // A small share of a full queue that became only a little larger would be passed on as it came.
                 let capacity = super::law::capacity(&self.model, &self.beliefs);
-                let factor = 1.0 + 0.3 * (capacity / seen.sent_per_s().max(1e-9)).min(4.0);
+                let factor = 1.0 + P.pulse * (capacity / seen.sent_per_s().max(1e-9)).min(P.pulse_max);
                 self.begin_experiment(Kind::Pulse, factor, seen);
                 return;
             }
@@ -264,10 +279,18 @@ impl DeliveryControl {
         // Jitter can hide the queue; then delivery alone tells if more passes.
         let jitter_s = self.model.jitter_s();
         let is_hidden = self.company.is_alone && jitter_s > 0.5 * target_s && queue_s < target_s + jitter_s;
-        if (queue_s < 0.5 * target_s || is_hidden) && self.now_s >= self.schedule.may_up_s && !is_more && has_room {
+        // Beside others the law grows without a probe, unless its steps are small.
+        let step = P.gain * (target_s - queue_s) / (self.model.rtt_s() + queue_s);
+        let asks = self.company.is_alone || step < P.asks_below;
+        if asks
+            && (queue_s < 0.5 * target_s || is_hidden)
+            && self.now_s >= self.schedule.may_up_s
+            && !is_more
+            && has_room
+        {
             let promised = 0.95 * self.model.train_per_s / seen.sent_per_s().max(1e-9);
             let factor = self.schedule.up_factor.max(promised.min(P.up_max)).min(ceiling / self.window).max(P.up);
-            let factor = if self.company.is_alone { factor } else { self.schedule.up_factor };
+            let factor = if self.company.is_alone || self.company.has_room() { factor } else { P.up };
             self.begin_experiment(Kind::ProbeUp, factor, seen);
             return;
         }
@@ -336,7 +359,7 @@ impl DeliveryControl {
         let loses_more = seen.loss() > control.loss() + P.loss_more + 0.5 * doubt;
         let verdict = verdict(&self.model, control, seen);
         let has_followed = verdict == Verdict::Follows && is_short && !is_limited;
-        self.company.on_probe_up(has_followed);
+        self.company.on_probe_up(&self.model, has_followed, queue_s);
         if has_followed {
             if queue_s > target_s {
                 // Delivery followed, so this delay is the path's, and no queue of ours.
@@ -385,6 +408,8 @@ impl DeliveryControl {
         schedule.verify_s = self.now_s + schedule.verify_times * verify_after_s(&self.model);
         schedule.verify_times = 1.0;
         let verdict = verdict(&self.model, &full, &half);
+        let at_most = both + self.model.doubt(both, full.sent + half.sent, P.burst_ask_max);
+        self.beliefs.own_loss = self.beliefs.own_loss.min(at_most);
         let own_loss = self.beliefs.own_loss;
         let base_s = self.model.base_s(control.sent_per_s()).unwrap_or(control.low_s);
         if verdict == Verdict::Full {
@@ -451,6 +476,7 @@ impl DeliveryControl {
     /// own loss is theirs and ours then.
     fn judge_train_losses(&mut self, from: f64, until: f64) {
         let Some((sent, lost, top_s)) = self.model.marks.around(from, until) else { return };
+        self.company.on_train(sent, lost);
         let paced = self.schedule.losses;
         let (loss, usual) = (lost / sent.max(1.0), paced.loss());
         let doubt = self.model.doubt(usual, sent, P.burst_ask_max);
@@ -477,10 +503,17 @@ impl DeliveryControl {
             return;
         };
         self.schedule.train_datagrams = (0.5 * self.schedule.train_datagrams).max(P.later_train);
-        let found = train.passes_per_s().min(4.0 * super::law::capacity(&self.model, &self.beliefs));
-        let is_clear = self.schedule.low_rounds >= P.low_rounds;
-        let weight = if is_clear { P.train_weight_clear } else { P.train_weight };
-        self.model.train_per_s += weight * (found - self.model.train_per_s);
+        // Datagrams that a full queue dropped did not pass.
+        let is_clean = train.loss() <= self.schedule.loss() + P.train_clean;
+        let found = if is_clean { train.passes_per_s() } else { train.arrives_per_s() };
+        let known = self.model.train_per_s;
+        self.model.train_per_s = if known > 0.0 {
+            let found = found.min(4.0 * super::law::capacity(&self.model, &self.beliefs));
+            let is_clear = self.schedule.low_rounds >= P.low_rounds;
+            known + (if is_clear { P.train_weight_clear } else { P.train_weight }) * (found - known)
+        } else {
+            found.min(train.arrives_per_s())
+        };
         // The path has become faster since more was last tried in vain: that is asked at once.
         if self.model.train_per_s > P.promising * self.schedule.refused_per_s {
             (self.schedule.may_up_s, self.schedule.up_pause) = (self.now_s, 1.0);

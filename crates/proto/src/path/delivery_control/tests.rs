@@ -159,3 +159,26 @@ fn a_queue_that_others_fill_is_not_left_to_them() {
     let (used, queue_s) = path.run(&mut control, 2.0);
     assert!(used > 0.85 && queue_s < 0.01, "{used}, {queue_s} {control:#?}");
 }
+
+/// Pauses of the application are no gaps of the path, which rounds and experiments would wait for.
+#[test]
+fn a_pause_of_the_application_is_no_gap_of_the_path() {
+    let mut model = PathModel::default();
+    model.on_rtt(0.0, 0.1);
+    model.set_interval_s(0.001);
+    let mark = |number: u64, sent_ms: u64| Mark {
+        sent: number,
+        received: number,
+        sent_at: Time::from_ms(sent_ms),
+        arrived_us: (sent_ms * 1_000 + 50_000) as u32,
+    };
+    let sent = (0..50).map(|i| mark(10 * (i + 1), 10 * i)).collect::<Vec<_>>();
+    model.on_marks(&sent);
+    let before_s = model.gap_s();
+    model.on_marks(&[mark(510, 1_500)]);
+    assert!(before_s < 0.011 && model.gap_s() < 0.04, "{before_s} s, then {} s", model.gap_s());
+    // A batch: ten datagrams that left steadily come at once after 60 ms.
+    let batch = Mark { arrived_us: 1_510_000 + 110_000, ..mark(520, 1_510) };
+    model.on_marks(&[batch]);
+    assert!(model.gap_s() > 0.05, "{} s", model.gap_s());
+}
