@@ -1,4 +1,4 @@
-//! Cases of one datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path with a one-way delay of 1 ms, reports included.
+//! Cases of one datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path with a round trip of 1 ms, reports included.
 
 use anyhow::Result;
 use dfcp_proto::{Policy, Rate};
