@@ -10,6 +10,10 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use dfcp_terminal::output;
 
+/// Files that cargo writes into its target directory: the first only if it created the directory itself, which may be
+/// older, as the mount of a cache is; the second in every build.
+const CARGOS_MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
+
 /// Build of `dfcp-lab` by the cargo that started this program, with the same profile.
 #[derive(Debug)]
 pub(super) struct Build {
@@ -38,7 +42,7 @@ impl Build {
 
     fn of(cargo: OsString, workspace: &Path, own: &Path) -> Option<Self> {
         let directory = own.parent()?;
-        let is_cargos = |directory: &Path| directory.join("CACHEDIR.TAG").is_file();
+        let is_cargos = |directory: &Path| CARGOS_MARKS.iter().any(|name| directory.join(name).is_file());
         let above = directory.parent()?;
         let (target_directory, triple) = match is_cargos(above) {
             true => (above, None),
@@ -134,6 +138,15 @@ mod tests {
         assert_eq!(words(&of("x-y/profiling/dfcp").unwrap()), format!("{common} --profile profiling --target x-y"));
         assert_eq!(of("release/dfcp").unwrap().program.parent(), Some(&*here.path().join("release")));
         assert!(of("a/b/c/dfcp").is_none(), "an installed program");
+    }
+
+    #[test]
+    fn a_target_directory_that_cargo_did_not_create_is_known() {
+        let here = tempfile::tempdir().unwrap();
+        let of = || Build::of("cargo".into(), Path::new("/w"), &here.path().join("release/dfcp"));
+        assert!(of().is_none(), "an installed program");
+        fs::write(here.path().join(".rustc_info.json"), "{}").unwrap();
+        assert!(of().is_some());
     }
 
     #[test]
