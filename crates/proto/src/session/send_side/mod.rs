@@ -181,7 +181,9 @@ impl SendSide {
         }
         self.shared.is_thrifty = spending != Spending::Freely;
         self.shared.hold_up.update(now, path.rtt().smoothed());
-        let due = if path.is_blocked(now) {
+        // Without an open block, whose symbol would be the probe, the first symbol of a new one is it.
+        let probes_anew = now >= path.probe_at(spending) && self.oldest_stream().is_none();
+        let due = if path.is_blocked(now) && !probes_anew {
             None
         } else if let Some(question) = self.question(now) {
             Some(question)
@@ -293,7 +295,7 @@ impl SendSide {
     /// Returns the earliest time when [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which
     /// had nothing at `asked`, may have something. Reports may change this earlier.
     pub(crate) fn next_timeout(&self, asked: Time, path: &Path, spending: Spending) -> Option<Time> {
-        let probe = (!self.is_idle()).then(|| path.probe_at(spending));
+        let probe = (!self.is_idle() || !self.is_drained()).then(|| path.probe_at(spending));
         let trickle = match spending {
             Spending::Trickle { not_before } => Some(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
