@@ -182,8 +182,7 @@ impl SendSide {
         self.shared.is_thrifty = spending != Spending::Freely;
         self.shared.hold_up.update(now, path.rtt().smoothed());
         // Without an open block, whose symbol would be the probe, the first symbol of a new one is it.
-        let probes_anew = now >= path.probe_at(spending) && self.oldest_stream().is_none();
-        let due = if path.is_blocked(now) && !probes_anew {
+        let due = if path.is_blocked(now) && (self.oldest_stream().is_some() || now < path.probe_at(spending)) {
             None
         } else if let Some(question) = self.question(now) {
             Some(question)
