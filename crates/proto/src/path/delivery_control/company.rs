@@ -56,7 +56,7 @@ impl Default for Company {
     }
 }
 
-/// What has passed with a round: round trips, their loss, and a factor of pauses.
+/// Round trips of a round, its loss, and a factor of pauses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed {
     pub(super) rtts: f64,

@@ -23,7 +23,7 @@ enum Phase {
     Compete,
 }
 
-/// A push whose answer is looked at later.
+/// A push that is judged again at a later time.
 #[derive(Clone, Copy, Debug)]
 struct Later {
     at: Time,

@@ -165,7 +165,7 @@ impl DeliveryControl {
         self.begin_round();
     }
 
-    /// Whether delivery follows in the start.
+    /// Verdict on a round of the start: delivery follows the rate or not.
     fn verdict_of_start(&self, start: &Start, seen: &Span, is_overflow: bool) -> Verdict {
         let (arrives, sent_per_s, passes) = (seen.arrives_per_s(), seen.sent_per_s(), start.passes());
         match &start.before {

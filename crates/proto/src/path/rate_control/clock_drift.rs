@@ -11,7 +11,8 @@ const DRIFT_MAX: f64 = 0.0003;
 /// Falls of an idle way back differ by less, the outer quarters left out.
 const SPREAD_MAX: f64 = 0.0001;
 
-/// A drift far above what clocks have shows in this many parts of this length, seconds, whose falls are alike but for this part.
+/// A drift that exceeds this rate is greater than that of any clock. It shows in this number of parts of this length, seconds, if
+/// their falls differ by less than this part of their mean.
 const GREAT: f64 = 0.002;
 const EARLY_PART_S: f64 = 0.5;
 const EARLY_PARTS: usize = 4;
