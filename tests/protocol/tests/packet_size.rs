@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, ConnectionError, Policy, Rate, Stats};
+use dfcp_proto::{Config, ConnectionError, Deadline, Policy, Rate, Stats};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -87,6 +87,23 @@ fn a_path_which_becomes_narrower_goes_on_by_parts_of_symbols() {
             assert!(gap <= gap_max, "{gap:?} at loss {loss}, seed {seed}");
             assert_eq!((stats(&pair).packet_bytes, stats(&pair).black_holes), (1_280, 1), "{loss} {seed}");
         }
+    }
+}
+
+/// Tests [message-4]. Such a message was never complete, and the session never ended.
+#[test]
+fn a_reliable_message_comes_over_a_path_which_becomes_narrower() {
+    for (loss, seed) in [0.0, 0.2].into_iter().flat_map(|loss| (0..4).map(move |seed| (loss, seed))) {
+        let mut pair = with_config(seed, loss, 10_000_000, sealed().with_messages(true));
+        let shrinks_at = START + Duration::from_millis(1_500 + 37 * seed);
+        limit(&mut pair, move |now| if now < shrinks_at { 1_500 } else { 1_280 });
+        pair.run_until(shrinks_at);
+        assert_eq!(stats(&pair).packet_bytes, FULL_BYTES);
+        let now = pair.now;
+        let mut messages = pair.client.connection_mut().unwrap().messages().unwrap();
+        messages.send(now, &[7; 60_000], Deadline::RELIABLE).unwrap();
+        pair.run(Time::from_s(60)).unwrap_or_else(|error| panic!("loss {loss}, seed {seed}: {error:#}"));
+        assert_eq!((stats(&pair).packet_bytes, stats(&pair).messages_sent.complete), (1_280, 1), "{loss} {seed}");
     }
 }
 

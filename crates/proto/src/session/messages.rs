@@ -24,11 +24,12 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Creates the state for a session with symbols of `symbol_size` bytes.
-    pub(super) fn new(symbol_size: u16, is_sealed: bool) -> Self {
+    /// Creates the state for a session with symbols of `symbol_size` bytes. Packets of the base size have room for
+    /// symbols of `base_symbol_size` bytes.
+    pub(super) fn new(symbol_size: u16, base_symbol_size: usize, is_sealed: bool) -> Self {
         let (kernel, proofs) = (Kernel::detect(), is_sealed);
         Self {
-            send: SendMessages::new(kernel, proofs),
+            send: SendMessages::new(kernel, proofs, base_symbol_size),
             recv: RecvMessages::new(kernel, proofs, symbol_size.into()),
             share: Share::default(),
             are_in_flight: false,

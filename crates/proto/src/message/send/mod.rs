@@ -97,6 +97,8 @@ pub(crate) struct MessageSymbol {
 pub(crate) struct SendMessages {
     kernel: Kernel,
     proofs: bool,
+    /// Size of a reliable message's largest symbol, bytes. Packets of every size have room for it ([message-4]).
+    reliable_symbol_max: usize,
     waiting: Waiting,
     /// A message was dropped because the estimated RTT exceeds its deadline, and no report has been requested since.
     is_hopeless: bool,
@@ -120,10 +122,13 @@ pub(crate) struct SendMessages {
 }
 
 impl SendMessages {
-    pub(crate) fn new(kernel: Kernel, proofs: bool) -> Self {
+    /// Creates the sender. `base_symbol_size` is the data size of a stream symbol that fits into a packet of the least
+    /// size, bytes.
+    pub(crate) fn new(kernel: Kernel, proofs: bool, base_symbol_size: usize) -> Self {
         Self {
             kernel,
             proofs,
+            reliable_symbol_max: symbol_bytes_max(base_symbol_size),
             waiting: Waiting::default(),
             is_hopeless: false,
             asked: None,
@@ -207,7 +212,9 @@ impl SendMessages {
         path: &PathView,
         mut secret: impl FnMut() -> u32,
     ) -> Result<(), MessageError> {
-        let symbol_max = symbol_bytes_max(path.symbol_size);
+        let is_reliable = deadline.within.is_none();
+        // Packets may become smaller for good, and a message that was begun cannot be cut anew.
+        let symbol_max = if is_reliable { self.reliable_symbol_max } else { symbol_bytes_max(path.symbol_size) };
         let k = bytes.len().div_ceil(symbol_max.max(1)).max(1);
         if bytes.len() > MESSAGE_BYTES_MAX as usize || k > K_MAX {
             return Err(MessageError::TooLong { bytes: bytes.len() });
@@ -216,7 +223,6 @@ impl SendMessages {
         if !self.waiting.has_room(bytes.len()) {
             return Err(MessageError::Full);
         }
-        let is_reliable = deadline.within.is_none();
         let is_grouped = !is_reliable && bytes.len() <= grouped_bytes_max(path.symbol_size);
         let within = deadline.within.unwrap_or(RELIABLE);
         let kind = Kind { within, lost_max: deadline.lost_max(), k, may_be_grouped: is_grouped };

@@ -15,13 +15,16 @@ const PATH: PathView = PathView {
     symbol_size: 1_420,
 };
 
+/// View of the same path when packets have the least size.
+const NARROW: PathView = PathView { symbol_size: 1_204, ..PATH };
+
 fn at(ms: u64) -> Time {
     Time::from_ms(ms)
 }
 
 /// Returns a sender that has taken messages of these lengths, with the secrets 1, 2, 3, …
 fn sender(lengths: &[usize], deadline: Deadline) -> SendMessages {
-    let mut send = SendMessages::new(Kernel::detect(), true);
+    let mut send = SendMessages::new(Kernel::detect(), true, NARROW.symbol_size);
     let mut secret = 0;
     for &length in lengths {
         send.send(at(0), &vec![7; length], deadline, &PATH, || {
@@ -39,11 +42,15 @@ fn within_ms(ms: u64) -> Deadline {
 
 /// Sends all symbols that are due, and returns their segments.
 fn drain(send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
+    drain_over(&PATH, send, now, number)
+}
+
+fn drain_over(path: &PathView, send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
     let mut sent = Vec::new();
-    while let Some(symbol) = send.next(now, &PATH) {
+    while let Some(symbol) = send.next(now, path) {
         let mut out = vec![0; symbol.payload_bytes];
         assert!(send.write(&symbol, &mut out));
-        send.on_sent(now, &symbol, *number, &PATH);
+        send.on_sent(now, &symbol, *number, path);
         *number += 1;
         sent.push(symbol.segment);
     }
@@ -188,6 +195,25 @@ fn a_reliable_message_never_runs_out_of_symbols() {
         now = send.next_timeout(now).unwrap().max(now + Duration::from_micros(1));
     }
     assert!(number > 2_000, "{number}");
+}
+
+/// Tests \[message-4\]. Regression test: such a message was never sent again, and its session could not end.
+#[test]
+fn a_reliable_message_goes_on_when_packets_become_smaller() {
+    let lengths = [1_408, 2_000, 60_000];
+    let mut number = 10;
+    // Smaller packets come before the messages are begun, or after.
+    let mut waiting = sender(&lengths, Deadline::RELIABLE);
+    let sent = drain_over(&NARROW, &mut waiting, at(0), &mut number);
+    assert_eq!((waiting.stats().begun, sent.len()), (3, 2 + 2 + 51));
+    let mut begun = sender(&lengths, Deadline::RELIABLE);
+    assert_eq!(drain(&mut begun, at(0), &mut number), sent, "the size of packets makes no difference");
+    let (mut again, mut now) = (std::collections::BTreeSet::new(), at(0));
+    while again.len() < 3 {
+        now = begun.next_timeout(now).unwrap().max(now + Duration::from_micros(1));
+        assert!(now < at(5_000), "only {again:?} go on");
+        again.extend(drain_over(&NARROW, &mut begun, now, &mut number).iter().map(|segment| segment.id));
+    }
 }
 
 /// A session waits for its messages, so that it would otherwise never end.

@@ -49,7 +49,9 @@ impl Messages {
         let (k, is_cut) = match symbol.segment.coverage {
             Coverage::One(info) => {
                 let largest = rows::symbol_bytes_max(common.symbol_size.into()).max(1);
-                (info.k, usize::from(info.k) > (info.length_bytes as usize).div_ceil(largest))
+                let is_cut = usize::from(info.k) > (info.length_bytes as usize).div_ceil(largest);
+                // A reliable message has as many symbols in larger packets ([message-4]).
+                (info.k, is_cut && symbol.segment.lifetime_us != Message::LIFETIME_UNLIMITED)
             }
             Coverage::Several(group) => (group.source_symbols, false),
         };

@@ -70,7 +70,10 @@ impl Open {
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
         if common.features.contains(MESSAGES) {
-            common.messages = Some(Box::new(Messages::new(common.symbol_size, common.link.is_sealed)));
+            // Packets have the base size until discovery finds a larger one.
+            let base_symbol_size = common.streams.send.packet_symbol_size();
+            let messages = Messages::new(common.symbol_size, base_symbol_size, common.link.is_sealed);
+            common.messages = Some(Box::new(messages));
         }
         common.events.push(EventKind::Connected);
         Self {
