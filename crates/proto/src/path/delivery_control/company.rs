@@ -189,7 +189,7 @@ impl Company {
     /// All flows see an overflow at once: if all of them drain now, the queue becomes empty, which no single one of many
     /// can bring about.
     pub(super) fn may_drain_at_overflow(&self, now_s: f64, model: &PathModel) -> bool {
-        !self.is_alone && now_s - self.drained_s > P.overflow_drain_rtts * model.smoothed_rtt_s()
+        now_s - self.drained_s > P.overflow_drain_rtts * model.smoothed_rtt_s()
     }
 
     pub(super) fn on_drain(&mut self, now_s: f64) {
@@ -251,7 +251,7 @@ mod tests {
         for (index, &(low_s, top_s)) in rounds.iter().enumerate() {
             let seen =
                 Span { sent: 100.0, sent_s: 0.1, arrived_s: 0.1, least_s: low_s, low_s, top_s, ..Span::default() };
-            model.on_round(index as f64 * 0.1, &seen);
+            model.on_round(index as f64 * 0.1, &seen, false);
         }
         model
     }

@@ -69,6 +69,15 @@ pub(super) fn verdict(model: &PathModel, control: &Span, arm: &Span) -> Verdict 
     }
 }
 
+/// The likelier verdict, however great the doubt.
+pub(super) fn likelier(model: &PathModel, control: &Span, arm: &Span) -> Verdict {
+    match followed(model, control, arm) {
+        Some((part, _)) if part < P.follows => Verdict::Full,
+        Some(_) => Verdict::Follows,
+        None => Verdict::Open,
+    }
+}
+
 /// Datagrams of an arm at `per_s` beside a window, multiplied by `more` where the last verdict was open.
 pub(super) fn arm_datagrams(model: &PathModel, kind: Kind, per_s: f64, window: f64, more: f64) -> f64 {
     if kind == Kind::Drain {

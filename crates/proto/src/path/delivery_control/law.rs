@@ -51,7 +51,9 @@ pub(super) fn capacity(model: &PathModel, beliefs: &Beliefs) -> f64 {
 pub(super) fn target_s(model: &PathModel, beliefs: &Beliefs, policy: Policy, window: f64) -> f64 {
     let rtt_s = model.rtt_s();
     let per_s = window / rtt_s;
-    let least_s = (P.target_rtt * rtt_s).max(P.target_s).max(P.target_datagrams / per_s);
+    let of_capacity_s = P.target_datagrams / per_s.max(model.train_per_s);
+    let datagrams_s = (P.target_datagrams / per_s).min(P.small_target_rtt * rtt_s).max(of_capacity_s);
+    let least_s = (P.target_rtt * rtt_s).max(P.target_s).max(datagrams_s);
     let flows = if policy == Policy::High { HIGH_FLOWS } else { 1.0 };
     let share = (per_s / (0.95 * flows * capacity(model, beliefs)).max(1.0)).clamp(0.01, 1.0);
     let part = if policy == Policy::Low { LOW_PRICE } else { 1.0 };

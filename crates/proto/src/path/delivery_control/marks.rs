@@ -15,6 +15,8 @@ pub(super) struct Point {
     /// Departure by our clock, and arrival by the peer's, seconds.
     pub(super) sent_s: f64,
     pub(super) arrived_s: f64,
+    /// Silence of the sender so far, seconds.
+    pub(super) paused_s: f64,
     /// One-way delay from a constant origin, seconds, without the drift of clocks.
     pub(super) delay_s: f64,
 }
@@ -78,7 +80,8 @@ impl Marks {
         self.newest_us = self.newest_us.max(arrived_us);
         let (arrived_s, sent_s) = (arrived_us as f64 / 1e6, mark.sent_at.as_ns() as f64 / 1e9);
         let (sent, received) = (mark.sent as f64, mark.received as f64);
-        Point { sent, received, sent_s, arrived_s, delay_s: arrived_s - sent_s - drift_s }
+        let paused_s = self.last().map_or(0.0, |last| last.paused_s);
+        Point { sent, received, sent_s, arrived_s, paused_s, delay_s: arrived_s - sent_s - drift_s }
     }
 
     /// Arrival after the first one, µs. The clock's numbers wrap; each is the nearest to the newest.
@@ -138,6 +141,20 @@ impl Marks {
         })
     }
 
+    /// Rate at which datagrams behind number `from` up to `until` arrived, where none was lost in between, datagrams per
+    /// second: neither a full queue nor a loss behind the bottleneck changes it. `None` if fewer than `least` tell.
+    pub(super) fn clean_per_s(&self, from: f64, until: f64, least: f64) -> Option<f64> {
+        let begin = self.points.partition_point(|point| point.sent <= from);
+        let end = self.points.partition_point(|point| point.sent <= until);
+        let points = self.points.range(begin..end.max(begin));
+        let pairs = points.clone().zip(points.skip(1));
+        let clean = pairs.filter(|(first, next)| next.received - first.received >= next.sent - first.sent);
+        let (sent, time_s) = clean.fold((0.0, 0.0), |(sent, time_s), (first, next)| {
+            (sent + next.sent - first.sent, time_s + next.arrived_s - first.arrived_s)
+        });
+        (sent >= least && time_s > 0.0).then(|| sent / time_s)
+    }
+
     /// Datagrams from the last mark before number `from` to the first one behind `until`: those sent, those lost, and
     /// their longest delay, seconds.
     pub(super) fn around(&self, from: f64, until: f64) -> Option<(f64, f64, f64)> {
@@ -150,13 +167,13 @@ impl Marks {
     }
 
     /// Datagrams that arrived per second up to the newest mark, over `least_s` and `arrivals` at least, or over all
-    /// marks.
+    /// marks. Silence of the sender does not count.
     pub(super) fn delivery(&self, least_s: f64, arrivals: f64) -> Option<f64> {
         let last = self.points.back()?;
-        let is_enough =
-            |point: &&Point| last.arrived_s - point.arrived_s >= least_s && last.received - point.received >= arrivals;
+        let time_s = |point: &Point| last.arrived_s - point.arrived_s - (last.paused_s - point.paused_s);
+        let is_enough = |point: &&Point| time_s(point) >= least_s && last.received - point.received >= arrivals;
         let first = self.points.iter().rev().find(is_enough).or_else(|| self.points.front())?;
-        let time_s = last.arrived_s - first.arrived_s;
+        let time_s = time_s(first);
         (time_s > 0.0).then(|| (last.received - first.received) / time_s)
     }
 

@@ -21,6 +21,7 @@
 //!
 //! [`Company`](company::Company) says when a path is not taken for full of others any more.
 
+mod account;
 mod company;
 mod experiment;
 mod law;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use self::account::Account;
 use self::company::{Company, Passed};
 use self::experiment::Experiment;
 use self::law::{Beliefs, Step, law, target_s};
@@ -52,6 +54,9 @@ use crate::stats::{RateControlStats, RatePhase};
 /// Least rate, bit/s.
 const RATE_MIN_BPS: f64 = 8_000.0;
 
+/// A window up to this factor of the configured minimum is held up by it.
+const HELD_UP: f64 = 1.01;
+
 /// Factory of controllers that are judged by delivery.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeliveryControllers;
@@ -68,6 +73,7 @@ struct DeliveryControl {
     policy: Policy,
     datagram_bits: f64,
     max_bps: f64,
+    /// The configured minimum; 0 is none.
     floor_bps: f64,
     model: PathModel,
     beliefs: Beliefs,
@@ -81,6 +87,8 @@ struct DeliveryControl {
     handshake_rtt_s: f64,
     /// Numbers of the train that is on its way: behind the first, up to the second.
     train: (f64, f64),
+    /// The application had nothing to send in the middle of it: it is no train.
+    is_train_limited: bool,
     /// The last datagram that repays it.
     repaid: f64,
     /// Numbers of the present round.
@@ -91,6 +99,9 @@ struct DeliveryControl {
     schedule: Schedule,
     company: Company,
     rivals: Rivals,
+    account: Account,
+    /// Messages with deadlines are on their way.
+    spares_queue: bool,
     now: Time,
     proven: ProvenRate,
 }
@@ -116,6 +127,7 @@ impl DeliveryControl {
             now_s,
             handshake_rtt_s: path.rtt.as_secs_f64(),
             train,
+            is_train_limited: false,
             repaid: train.1,
             round: (sent, f64::INFINITY),
             experiment: None,
@@ -123,6 +135,8 @@ impl DeliveryControl {
             schedule: Schedule::new(now_s),
             company: Company::default(),
             rivals: Rivals::new(path.now),
+            account: Account::default(),
+            spares_queue: false,
             now: path.now,
             proven: ProvenRate::new(path.now),
         };
@@ -145,9 +159,24 @@ impl DeliveryControl {
     }
 
     fn set_rate(&mut self) {
-        let rtt_s = self.model.rtt_s();
-        self.per_s = self.window / (rtt_s + self.model.queue_s(self.window / rtt_s));
+        // Traffic that the floor has sent is judged as such: a window of that size.
+        let floor_per_s = self.floor_bps / self.datagram_bits;
+        if self.window < floor_per_s * self.model.rtt_s() {
+            self.apply(Step::Set(floor_per_s * self.model.rtt_s()));
+        }
+        self.per_s = self.found_per_s().max(floor_per_s);
         self.model.set_interval_s(1.0 / self.per_s);
+    }
+
+    /// The minimum holds the window up: no experiment can send less, so losses tell nothing.
+    fn is_held_up(&self) -> bool {
+        self.window <= HELD_UP * self.floor_bps / self.datagram_bits * self.model.rtt_s()
+    }
+
+    /// Rate of the window, without the configured minimum, datagrams per second.
+    fn found_per_s(&self) -> f64 {
+        let rtt_s = self.model.rtt_s();
+        self.window / (rtt_s + self.model.queue_s(self.window / rtt_s))
     }
 
     /// Rate of the next datagram, datagrams per second.
@@ -173,6 +202,7 @@ impl DeliveryControl {
 
     fn begin_train(&mut self, datagrams: f64) {
         self.train = (self.sent, self.sent + datagrams);
+        self.is_train_limited = false;
         let repays = if self.start.is_none() { P.repays / (1.0 - P.repays) } else { 0.0 };
         self.repaid = self.sent + datagrams * (1.0 + repays);
         self.model.set_train(self.train);
@@ -204,7 +234,7 @@ impl DeliveryControl {
             }
             return;
         };
-        self.model.on_round(self.now_s, &seen);
+        self.model.on_round(self.now_s, &seen, is_limited);
         let rtts = self.schedule.on_round(self.now_s, &self.model, &mut self.beliefs);
         if self.start.is_some() {
             self.judge_start(&seen, is_limited);
@@ -214,7 +244,10 @@ impl DeliveryControl {
             // The queue at an overflow was longer than it seemed.
             self.beliefs.limit_s += P.limit_part * fell_s;
             self.judge_steady(&seen, is_limited);
-            self.bound_by_delivery(&seen);
+            if !is_limited {
+                self.bound_by_delivery(&seen);
+            }
+            self.spare_queue();
             if self.experiment.is_none() && self.rivals.is_following() {
                 self.begin_round();
             }
@@ -226,6 +259,19 @@ impl DeliveryControl {
         let queue_s = self.queue_of(seen);
         let most = P.exceeded * self.model.delivery() / (1.0 - self.beliefs.own_loss);
         self.apply(Step::AtMost(most * (1.0 + queue_s / self.model.rtt_s())));
+    }
+
+    /// Messages with deadlines are on their way, whose time a queue takes: the window leaves a part of the path.
+    fn spare_queue(&mut self) {
+        if let Some(per_s) = self.spared_per_s() {
+            self.apply(Step::AtMost(per_s));
+        }
+    }
+
+    /// Greatest rate that makes no queue; `None` if it is not wanted, or not known.
+    fn spared_per_s(&self) -> Option<f64> {
+        let is_known = self.spares_queue && self.company.is_alone && self.model.train_per_s > 0.0;
+        is_known.then(|| P.spares * law::capacity(&self.model, &self.beliefs))
     }
 
     /// Queueing delay of a round, seconds.
@@ -258,7 +304,7 @@ impl RateController for DeliveryControl {
 
     fn in_flight_max(&self) -> usize {
         let most = if self.start.as_ref().is_some_and(Start::is_first_train) {
-            self.train.1 - self.train.0 + P.train + 4.0
+            (self.train.1 - self.train.0 + P.train + 4.0).max(1.2 * self.window)
         } else {
             let per_s = self.present_per_s().max(self.per_s);
             1.2 * per_s * self.model.smoothed_rtt_s() + 0.003 * self.per_s + P.train + 4.0
@@ -275,10 +321,13 @@ impl RateController for DeliveryControl {
         before != paces(self)
     }
 
-    fn on_idle(&mut self) {}
+    fn on_idle(&mut self) {
+        self.is_train_limited |= self.train.0 < self.sent && self.is_train();
+    }
 
     fn on_report(&mut self, report: ReportSeen<'_>) {
-        let ReportSeen { now, rtt, marks, is_limited, .. } = report;
+        let ReportSeen { now, rtt, marks, is_limited, has_messages } = report;
+        self.spares_queue = has_messages;
         (self.now, self.now_s) = (now, now.as_ns() as f64 / 1e9);
         self.model.set_keeps_base(self.rivals.keeps_base());
         if let Some(rtt) = rtt {
@@ -303,6 +352,10 @@ impl RateController for DeliveryControl {
             }
         }
         self.rivals.on_report(now);
+        // In the start nobody knows yet whose a loss is.
+        if self.start.is_none() {
+            self.account.note(&self.model, self.beliefs.own_loss, law::capacity(&self.model, &self.beliefs));
+        }
         self.set_rate();
     }
 
@@ -316,7 +369,16 @@ impl RateController for DeliveryControl {
     }
 
     fn set_floor(&mut self, floor_bps: u64) {
-        self.floor_bps = floor_bps as f64;
+        let floor_bps = floor_bps as f64;
+        if self.floor_bps == floor_bps {
+            return;
+        }
+        // A window which only the old floor held up comes down with it.
+        if self.floor_bps > floor_bps && self.found_per_s() * self.datagram_bits <= self.floor_bps {
+            self.apply(Step::AtMost(self.model.delivery()));
+        }
+        self.floor_bps = floor_bps;
+        self.set_rate();
     }
 
     fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
@@ -334,7 +396,7 @@ impl RateController for DeliveryControl {
     }
 
     fn finds_at_most(&self, bps: u64) -> bool {
-        self.per_s * self.datagram_bits <= bps as f64
+        self.found_per_s() * self.datagram_bits <= bps as f64
     }
 
     fn hint(&self) -> Option<PathHint> {
@@ -344,15 +406,20 @@ impl RateController for DeliveryControl {
 
     fn stats(&self) -> RateControlStats {
         let capacity = law::capacity(&self.model, &self.beliefs) * self.datagram_bits;
+        let judged = self.account.judged();
         RateControlStats {
-            phase: if self.start.is_some() { RatePhase::Start } else { RatePhase::Steady },
+            phase: match (&self.start, self.rivals.is_competing()) {
+                (Some(_), _) => RatePhase::Start,
+                (None, true) => RatePhase::Compete,
+                (None, false) => RatePhase::Steady,
+            },
             rate_bps: self.steady_bps(),
             capacity_bps: (capacity > 0.0).then_some(capacity as u64),
             target_queue: Duration::from_secs_f64(self.target_s().clamp(0.0, 1e3)),
             path_loss: self.beliefs.own_loss,
-            datagrams_judged: 0,
-            datagrams_lost: 0,
-            datagrams_lost_in_queue: 0,
+            datagrams_judged: judged.sent as u64,
+            datagrams_lost: judged.lost as u64,
+            datagrams_lost_in_queue: judged.lost_in_queue as u64,
         }
     }
 }

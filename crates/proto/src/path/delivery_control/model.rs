@@ -41,7 +41,10 @@ pub(super) struct PathModel {
     pub(super) marks: Marks,
     clock_drift: ClockDrift,
     rounds: VecDeque<Round>,
-    /// Time and delivery.
+    /// Time in rounds that had enough to send, and time of the last round, seconds.
+    active_s: f64,
+    round_at_s: f64,
+    /// The first of these times, and delivery.
     deliveries: VecDeque<(f64, f64)>,
     /// Time and round-trip time, ascending in both.
     rtts: VecDeque<(f64, f64)>,
@@ -71,6 +74,8 @@ impl Default for PathModel {
             marks: Marks::default(),
             clock_drift: ClockDrift::new(P.drift_max),
             rounds: VecDeque::new(),
+            active_s: 0.0,
+            round_at_s: 0.0,
             deliveries: VecDeque::new(),
             rtts: VecDeque::new(),
             smoothed_rtt_s: 0.0,
@@ -151,12 +156,12 @@ impl PathModel {
 
     pub(super) fn on_marks(&mut self, marks: &[Mark]) {
         for mark in marks {
-            let point = self.marks.point(mark, self.clock_drift.sum_s());
+            let mut point = self.marks.point(mark, self.clock_drift.sum_s());
             if !self.marks.continues(&point) {
                 continue;
             }
             if let Some(last) = self.marks.last() {
-                self.note_pause(&last, &point);
+                point.paused_s += self.note_pause(&last, &point);
                 self.note_losses(&last, &point);
                 self.note_short(&last, &point);
             }
@@ -164,8 +169,8 @@ impl PathModel {
         }
     }
 
-    /// Gaps between arrivals, and jumps of the delay.
-    fn note_pause(&mut self, last: &Point, next: &Point) {
+    /// Gaps between arrivals, and jumps of the delay. Returns how long the sender was silent, seconds.
+    fn note_pause(&mut self, last: &Point, next: &Point) -> f64 {
         let (sent, waited_s) = (next.sent - last.sent, next.arrived_s - last.arrived_s);
         let own_s = (next.sent_s - last.sent_s) / sent;
         // Neither the sender's own pauses nor losses are gaps of the path.
@@ -179,6 +184,7 @@ impl PathModel {
         let is_train = next.sent > self.train.0 && last.sent <= self.train.1;
         let jump_s = if is_train { 0.0 } else { next.delay_s - last.delay_s - (next.sent_s - last.sent_s) };
         self.jitter_s = jump_s.max(self.jitter_s * fades);
+        if paused_s > P.active_rtts * self.smoothed_rtt_s() { paused_s.min(waited_s) } else { 0.0 }
     }
 
     fn note_losses(&mut self, last: &Point, next: &Point) {
@@ -234,9 +240,14 @@ impl PathModel {
         self.marks.span(from, until, (self.gap_s / 8.0).min(CLUMP_S))
     }
 
-    /// Records a round that was sent at one rate.
-    pub(super) fn on_round(&mut self, now_s: f64, seen: &Span) {
+    /// Records a round that was sent at one rate. `is_limited` means that the application had too little to send
+    /// meanwhile: what was delivered before is still possible then.
+    pub(super) fn on_round(&mut self, now_s: f64, seen: &Span, is_limited: bool) {
         let rtt_s = self.rtt_s();
+        if !is_limited {
+            self.active_s += (now_s - self.round_at_s).min(P.active_rtts * (rtt_s + self.gap_s));
+        }
+        self.round_at_s = now_s;
         let base_s = self.base_s(seen.sent_per_s()).unwrap_or(seen.low_s);
         if self.rounds.len() == ROUNDS_MAX {
             if self.keeps_base {
@@ -255,7 +266,7 @@ impl PathModel {
             if self.deliveries.len() == ROUNDS_MAX {
                 self.deliveries.pop_front();
             }
-            self.deliveries.push_back((now_s, per_s));
+            self.deliveries.push_back((self.active_s, per_s));
         }
         let arrives = seen.arrives_per_s().max(1.0);
         let memory_s = P
@@ -263,7 +274,7 @@ impl PathModel {
             .max(P.delivery_memory_rtts * rtt_s)
             .max(4.0 * self.gap_s)
             .max(2.0 * P.delivery_arrivals / arrives);
-        while self.deliveries.front().is_some_and(|&(at_s, _)| now_s - at_s > memory_s) {
+        while self.deliveries.front().is_some_and(|&(at_s, _)| self.active_s - at_s > memory_s) {
             self.deliveries.pop_front();
         }
         self.tops.push_back((now_s, seen.top_s - base_s));

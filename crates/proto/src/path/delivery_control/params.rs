@@ -19,6 +19,8 @@ pub(super) struct Params {
     /// Arrivals and gaps that a delivery spans at least.
     pub(super) delivery_arrivals: f64,
     pub(super) delivery_gaps: f64,
+    /// A round counts as so many round trips of that memory at most: outages do not age it.
+    pub(super) active_rtts: f64,
     /// Gaps and jumps fade within so many seconds or round trips; a gap counts as this many round trips at most.
     pub(super) gap_memory_s: f64,
     pub(super) gap_memory_rtts: f64,
@@ -38,6 +40,10 @@ pub(super) struct Params {
     pub(super) train_max: f64,
     /// A train of which more is lost does not tell a rate.
     pub(super) train_lost_max: f64,
+    /// A train that the application interrupted is none if it left in more than this part of the time in which it
+    /// arrived; the window is this factor of it then.
+    pub(super) limited_train: f64,
+    pub(super) limited_growth: f64,
     /// Datagrams of later trains, and their interval.
     pub(super) later_train: f64,
     pub(super) later_train_s: f64,
@@ -71,6 +77,8 @@ pub(super) struct Params {
     pub(super) target_rtt: f64,
     pub(super) target_s: f64,
     pub(super) target_datagrams: f64,
+    /// Part of the round trip that the datagrams of a small share may add to its target.
+    pub(super) small_target_rtt: f64,
     /// Part of the jitter that is added to it.
     pub(super) target_jitter: f64,
     /// Price of a small share, seconds and round trips at most.
@@ -83,6 +91,8 @@ pub(super) struct Params {
     pub(super) law_floor: f64,
     /// No rate exceeds this factor of the delivery.
     pub(super) exceeded: f64,
+    /// Part of the capacity that is used where a queue would take the time of messages.
+    pub(super) spares: f64,
     /// A delivery that was all the path takes bounds the window by this factor.
     pub(super) ceiling: f64,
     /// More loss than the path's own by this forbids growth.
@@ -107,6 +117,8 @@ pub(super) struct Params {
     pub(super) settles: f64,
     /// An open verdict asks again with more datagrams, up to this factor.
     pub(super) more_max: f64,
+    /// From this factor on the likelier answer counts in a start.
+    pub(super) more_likely: f64,
     /// Part of what was delivered, with the path's own loss added, that a window is restored to.
     pub(super) restored: f64,
     /// Beside others, more is asked for only where the law's own steps are smaller than this.
@@ -115,6 +127,10 @@ pub(super) struct Params {
     pub(super) half: f64,
     pub(super) up: f64,
     pub(super) up_max: f64,
+    /// The same of a window of few datagrams.
+    pub(super) small_up_max: f64,
+    /// Two standard errors of a loss that is well known.
+    pub(super) known_loss: f64,
     /// Trains that promise this factor of what they promised when a probe failed make another one due.
     pub(super) promising: f64,
     /// Pauses, round trips, and their greatest multiple while the answers stay the same.
@@ -183,6 +199,9 @@ pub(super) struct Params {
     pub(super) suspect_loss: f64,
     /// A train that loses more than the rest by no more than this has met no full queue.
     pub(super) train_clean: f64,
+    /// Datagrams of a train without a loss in between that tell a rate, and the factor of it that is believed.
+    pub(super) clean_min: f64,
+    pub(super) clean_part: f64,
     /// A start that loses so much more than its earlier rounds overflows a queue.
     pub(super) start_loses_more: f64,
     /// Part of the first train's promise that is tried: behind flat delays, falling ones, and others.
@@ -196,8 +215,13 @@ pub(super) struct Params {
     pub(super) seen_s: f64,
     /// A queue that grows by more than this factor of what we add to it is not ours alone.
     pub(super) ours_max: f64,
+    /// Flows like us let no queue stay long for so many seconds and round trips.
+    pub(super) lasting_s: f64,
+    pub(super) lasting_rtts: f64,
     /// Part of what arrived that a flow begins with on a path that was full before.
     pub(super) joins: f64,
+    /// An overflow at less than this part of the first train's promise is one of others.
+    pub(super) joined_part: f64,
     /// Part of losses by which a flow yields on a path that others fill.
     pub(super) busy_yields: f64,
 }
@@ -212,6 +236,7 @@ impl Params {
         delivery_memory_rtts: 10.0,
         delivery_arrivals: 32.0,
         delivery_gaps: 6.0,
+        active_rtts: 4.0,
         gap_memory_s: 1.0,
         gap_memory_rtts: 10.0,
         gap_rtts_max: 2.0,
@@ -223,6 +248,8 @@ impl Params {
         train_growth: 8.0,
         train_max: 1024.0,
         train_lost_max: 0.6,
+        limited_train: 0.5,
+        limited_growth: 3.0,
         later_train: 8.0,
         later_train_s: 1.0,
         later_train_rtts: 10.0,
@@ -243,13 +270,15 @@ impl Params {
         target_rtt: 0.02,
         target_s: 0.001,
         target_datagrams: 1.5,
+        small_target_rtt: 0.08,
         target_jitter: 0.5,
         price_s: 0.006,
-        price_rtts: 1.0,
+        price_rtts: 0.2,
         law_growth: 1.03,
         shared_growth: 1.25,
         law_floor: 0.85,
         exceeded: 2.0,
+        spares: 0.965,
         ceiling: 1.03,
         loss_more: 0.02,
         loss_kept: 0.7,
@@ -263,11 +292,14 @@ impl Params {
         arm_s: 0.03,
         settles: 0.25,
         more_max: 8.0,
+        more_likely: 4.0,
         restored: 0.95,
         asks_below: 0.1,
         half: 0.5,
         up: 1.25,
         up_max: 2.0,
+        small_up_max: 4.0,
+        known_loss: 0.05,
         promising: 1.3,
         loss_pause_rtts: 4.0,
         up_pause_rtts: 8.0,
@@ -307,6 +339,8 @@ impl Params {
         start_min: 14.0,
         suspect_loss: 0.1,
         train_clean: 0.15,
+        clean_min: 3.0,
+        clean_part: 1.1,
         start_loses_more: 0.05,
         flat_part: 0.5,
         falling_part: 1.0 / 16.0,
@@ -315,7 +349,10 @@ impl Params {
         seen_datagrams: 4.0,
         seen_s: 0.002,
         ours_max: 1.75,
+        lasting_s: 4.0,
+        lasting_rtts: 40.0,
         joins: 0.25,
+        joined_part: 0.7,
         busy_yields: 0.5,
     };
 }

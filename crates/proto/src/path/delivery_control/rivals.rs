@@ -36,6 +36,8 @@ pub(super) struct Rivals {
     phase: Phase,
     question: Question,
     later: Option<Later>,
+    /// The queue has been longer than its target since.
+    long_since: Option<Time>,
     cubic: VirtualCubic,
     events: u32,
     event_after: Time,
@@ -50,6 +52,7 @@ impl Rivals {
             phase: Phase::Follow,
             question: Question::new(now),
             later: None,
+            long_since: None,
             cubic: VirtualCubic::new(1.0, 0.0),
             events: 0,
             event_after: now,
@@ -67,6 +70,10 @@ impl Rivals {
     /// The queue has become empty: whoever was suspected of filling it is so no longer.
     pub(super) fn on_empty(&mut self) {
         self.question.suspicion = self.question.suspicion.saturating_sub(1);
+    }
+
+    pub(super) fn is_competing(&self) -> bool {
+        matches!(self.phase, Phase::Compete)
     }
 
     pub(super) fn is_following(&self) -> bool {
@@ -101,6 +108,11 @@ impl DeliveryControl {
         let jitter_s = question::PUSH_JITTERS * self.model.jitter_s();
         let longer_s = (question::PUSH_PART * rtt_s).max(question::PUSH_S).max(jitter_s);
         let is_long = queue_s > target_s + question::HIGH_PART * rtt_s + question::HIGH_S;
+        match self.rivals.long_since {
+            None if is_long => self.rivals.long_since = Some(self.now),
+            Some(_) if queue_s < target_s => self.rivals.long_since = None,
+            _ => {}
+        }
         let is_small = share > 0.0 && share < question::SMALL_SHARE && queue_s > question::NEARLY * target_s;
         let queue_s = self.model.queue_within_s(rtt_s + queue_s, self.window / rtt_s);
         let now = self.now;
@@ -159,7 +171,9 @@ impl DeliveryControl {
         let is_excess = excess > P.loss_more + chance;
         let queue_s = self.model.queue_within_s(longest_s, push.window / rtt_s);
         let mut answer = self.rivals.question.answer(queue_s, is_excess);
-        if queue_s - push.queue_s > P.ours_max * push.longer_s {
+        let long_s = self.rivals.long_since.map_or(0.0, |since| self.now.since(since).as_secs_f64());
+        let lasts = long_s > P.lasting_s.max(P.lasting_rtts * rtt_s);
+        if !lasts && queue_s - push.queue_s > P.ours_max * push.longer_s {
             // Much more than we added: others add, too, and perhaps they ask as we do. Those end it as we do.
             answer = Answer::Neither;
             let longest_s = question::PUSH_ROUND_TRIPS * (rtt_s + queue_s);

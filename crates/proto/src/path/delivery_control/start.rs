@@ -2,7 +2,7 @@
 
 use super::DeliveryControl;
 use super::company::{Queue, first_part, queue_behind, waits_alike};
-use super::experiment::{Verdict, arrival_error, followed, verdict};
+use super::experiment::{Verdict, arrival_error, followed, likelier, verdict};
 use super::law::Step;
 use super::marks::Span;
 use super::model::PathModel;
@@ -15,6 +15,8 @@ pub(super) struct Start {
     /// Window that the train promises.
     promise: f64,
     train_loss: f64,
+    /// Rate of its datagrams between which none was lost.
+    clean_per_s: Option<f64>,
     /// The train, until its losses are compared with those behind it.
     train: Option<Span>,
     /// The fastest round so far.
@@ -36,6 +38,7 @@ impl Default for Start {
             is_first_train: true,
             promise: f64::INFINITY,
             train_loss: 0.0,
+            clean_per_s: None,
             train: None,
             before: None,
             losses: Span::default(),
@@ -69,6 +72,12 @@ impl DeliveryControl {
         let seen = seen.filter(|train| train.sent - train.lost >= 3.0 && train.arrived_s > 1e-5);
         let lost = self.model.marks.last().map_or(0.0, |last| 1.0 - last.received / last.sent.max(1.0));
         let is_batch = self.model.gap_s() > 0.5 * rtt_s;
+        // It arrived as slowly as the application sent it.
+        let is_slow = |train: &Span| self.is_train_limited && train.sent_s > P.limited_train * train.arrived_s;
+        if let Some(train) = seen.filter(is_slow) {
+            self.begin_limited(&train);
+            return;
+        }
         if seen.is_none() && length < P.train_max && lost < P.train_lost_max && !is_batch {
             // It arrived faster than the clock tells: a longer one.
             self.begin_train(length * P.train_growth);
@@ -92,6 +101,7 @@ impl DeliveryControl {
         let Some(start) = &mut self.start else { return };
         if let Some(train) = seen {
             start.train_loss = train.loss();
+            start.clean_per_s = self.model.marks.clean_per_s(self.train.0, self.train.1, P.clean_min);
             start.losses.pool(&train, 1.0);
             start.train = Some(train);
             start.promise = train.arrives_per_s() * rtt_s;
@@ -107,13 +117,26 @@ impl DeliveryControl {
         self.begin_round();
     }
 
+    /// The application sends less than a train: that tells no capacity, and some more of it is safe.
+    fn begin_limited(&mut self, train: &Span) {
+        if let Some(start) = &mut self.start {
+            start.is_first_train = false;
+        }
+        self.apply(Step::Set(self.window.max(P.limited_growth * train.passes_per_s() * self.model.rtt_s())));
+        self.train = (0.0, 0.0);
+        self.begin_round();
+    }
+
     pub(super) fn judge_start(&mut self, seen: &Span, is_limited: bool) {
         let Some(mut start) = self.start.take() else { return };
         let rtt_s = self.model.rtt_s();
         let arrives = seen.arrives_per_s();
         self.compare_with_train(&start, seen);
         let jitter_s = (1.0 - P.target_jitter) * self.model.jitter_s();
-        let is_longer = self.queue_of(seen) > self.target_s() + jitter_s + 0.05 * rtt_s;
+        let longest_s = self.target_s() + jitter_s + 0.05 * rtt_s;
+        // Arrivals that take longer than departures did make a queue.
+        let grown_s = seen.arrived_s - seen.sent_s - self.model.gap_s();
+        let is_longer = self.queue_of(seen).max(grown_s) > longest_s;
         let is_overflow = start.loses_more(&self.model, seen);
         let found = self.verdict_of_start(&start, seen, is_overflow);
         let found = if self.tells_of_others(&mut start, seen, is_overflow) { found } else { Verdict::Open };
@@ -139,7 +162,8 @@ impl DeliveryControl {
             // Nothing is known of whose a loss is: the window is what arrived, and whether more is possible is asked
             // soon. What was delivered before one burst of losses is still possible. Where the first part of the
             // promise makes a queue at once, the path was full before.
-            let joins = is_longer && start.before.is_none();
+            let is_part = arrives < P.joined_part * start.promise / rtt_s * start.passes();
+            let joins = is_longer && start.before.is_none() || is_overflow && self.company.is_busy && is_part;
             let most = if joins { P.joins * arrives } else { arrives.max(0.5 * self.model.delivery()) };
             self.apply(Step::AtMost(most));
             self.end_start(is_longer);
@@ -187,7 +211,11 @@ impl DeliveryControl {
             Some(before) if followed(&self.model, before, seen).is_some_and(|(part, _)| part < P.surely_full) => {
                 Verdict::Full
             }
-            Some(before) => verdict(&self.model, before, seen),
+            Some(before) => match verdict(&self.model, before, seen) {
+                // Doubt is no licence: the likelier answer counts.
+                Verdict::Open if start.more >= P.more_likely => likelier(&self.model, before, seen),
+                verdict => verdict,
+            },
             None if arrives >= P.follows * sent_per_s * passes => Verdict::Follows,
             None if seen.arrived_s > 3.0 * self.model.gap_s() && seen.sent >= P.round_min => Verdict::Full,
             None => Verdict::Open,
@@ -250,7 +278,8 @@ impl Start {
         let Some(train) = self.train.take() else { return };
         if train.loss() <= seen.loss() + model.doubt(seen.loss(), train.sent, P.burst_max) {
             let most = train.arrives_per_s() / (1.0 - train.loss().max(seen.loss()).min(0.9));
-            self.promise = self.promise.max(train.passes_per_s().min(most) * rtt_s);
+            let clean = self.clean_per_s.map_or(f64::INFINITY, |per_s| P.clean_part * per_s);
+            self.promise = self.promise.max(train.passes_per_s().min(most).min(clean) * rtt_s);
         }
     }
 

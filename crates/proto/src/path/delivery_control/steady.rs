@@ -145,7 +145,8 @@ impl DeliveryControl {
         self.schedule.losses.pool(seen, P.loss_kept);
         let (loss, sent) = (self.schedule.losses.loss(), self.schedule.losses.sent);
         self.beliefs.own_loss = self.beliefs.own_loss.min(loss + self.model.doubt(loss, sent, P.burst_max));
-        let sees_queue = self.learn_from_short_queue();
+        let is_held_up = self.is_held_up();
+        let sees_queue = is_held_up || self.learn_from_short_queue();
         let own_loss = self.beliefs.own_loss;
         let doubt = self.model.doubt(own_loss, sent, P.burst_ask_max);
         let is_more = loss > own_loss + P.loss_more + 0.5 * doubt;
@@ -166,12 +167,16 @@ impl DeliveryControl {
                 self.now_s + P.drain_rtts * self.model.smoothed_rtt_s() * self.schedule.spread();
             self.begin_train(P.train);
         }
+        if is_held_up && loss > own_loss + doubt {
+            self.schedule.losses = Span::default();
+            return;
+        }
         if loss > own_loss + doubt {
             let sure = loss - own_loss - self.model.doubt(own_loss, sent, P.burst_max);
             self.on_excess(seen, (loss - own_loss - doubt, sure), sees_queue || queue_s > target_s, is_limited);
             return;
         }
-        if own_loss > 0.02 && self.now_s >= self.schedule.verify_s && !is_limited {
+        if own_loss > 0.02 && self.now_s >= self.schedule.verify_s && !is_limited && !is_held_up {
             self.begin_experiment(Kind::LossProbe, P.half, seen);
             return;
         }
@@ -215,7 +220,9 @@ impl DeliveryControl {
 
     /// More is lost than the path's own, by `excess`, and by `sure` even if losses come in bursts.
     fn on_excess(&mut self, seen: &Span, (excess, sure): (f64, f64), is_queued: bool, is_limited: bool) {
-        if is_queued && !is_limited && self.company.may_drain_at_overflow(self.now_s, &self.model) {
+        // Whoever began in a full queue takes it for the path; all that lose drain, and all find the path's delay.
+        let is_shared = if is_queued { !self.company.is_alone } else { self.share() < P.alone_share };
+        if is_shared && !is_limited && self.company.may_drain_at_overflow(self.now_s, &self.model) {
             self.begin_drain(seen);
             return;
         }
@@ -230,8 +237,8 @@ impl DeliveryControl {
         } else if self.now_s >= self.schedule.may_ask_s && !is_limited {
             self.begin_experiment(Kind::LossProbe, P.half, seen);
         } else {
-            // Until it is known whose the loss is, it is ours.
-            if sure > 0.0 {
+            // Until it is known whose the loss is, it is ours, unless the application sends less than the window.
+            if sure > 0.0 && !is_limited {
                 self.apply(Step::Times(1.0 - sure.min(P.step_max)));
                 self.schedule.losses = Span::default();
             }
@@ -275,7 +282,8 @@ impl DeliveryControl {
             return;
         }
         let ceiling = P.ceiling * self.beliefs.ceiling_per_s * self.model.rtt_s();
-        let has_room = P.up * self.window <= ceiling.max(P.up * P.up);
+        let spared = self.spared_per_s().map_or(f64::INFINITY, |per_s| per_s * self.model.rtt_s());
+        let has_room = P.up * self.window <= spared && P.up * self.window <= ceiling.max(P.up * P.up);
         // Jitter can hide the queue; then delivery alone tells if more passes.
         let jitter_s = self.model.jitter_s();
         let is_hidden = self.company.is_alone && jitter_s > 0.5 * target_s && queue_s < target_s + jitter_s;
@@ -289,7 +297,9 @@ impl DeliveryControl {
             && has_room
         {
             let promised = 0.95 * self.model.train_per_s / seen.sent_per_s().max(1e-9);
-            let factor = self.schedule.up_factor.max(promised.min(P.up_max)).min(ceiling / self.window).max(P.up);
+            // An arm of a small window is no more than a train.
+            let most = P.up_max.max(2.0 * P.arm_min / self.window).min(P.small_up_max);
+            let factor = self.schedule.up_factor.max(promised.min(most)).min(ceiling / self.window).max(P.up);
             let factor = if self.company.is_alone || self.company.has_room() { factor } else { P.up };
             self.begin_experiment(Kind::ProbeUp, factor, seen);
             return;
@@ -434,7 +444,10 @@ impl DeliveryControl {
         } else if verdict == Verdict::Follows {
             self.beliefs.own_loss = half.loss().max(both - doubt).min(0.9);
             self.restore(control);
-            (self.schedule.ask_pause, self.schedule.verify_times) = (P.pause_max, P.verify_times);
+            // Few datagrams tell it roughly: it is asked again soon.
+            if doubt < P.known_loss {
+                (self.schedule.ask_pause, self.schedule.verify_times) = (P.pause_max, P.verify_times);
+            }
         } else if self.schedule.more < P.more_max {
             self.schedule.more *= 2.0;
             self.schedule.may_ask_s = self.now_s;
@@ -495,6 +508,9 @@ impl DeliveryControl {
             return;
         }
         self.train = (0.0, 0.0);
+        if self.is_train_limited {
+            return;
+        }
         self.judge_train_losses(from, until);
         let seen = self.model.span(from, until).filter(|train| train.sent >= 3.0);
         let Some(train) = seen.filter(|train| train.arrived_s >= 2.0 * self.model.jitter_s()) else {

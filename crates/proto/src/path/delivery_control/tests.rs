@@ -182,3 +182,86 @@ fn a_pause_of_the_application_is_no_gap_of_the_path() {
     model.on_marks(&[batch]);
     assert!(model.gap_s() > 0.05, "{} s", model.gap_s());
 }
+
+/// The configured minimum holds the window up, and what only it held up comes down with it.
+#[test]
+fn a_minimum_holds_the_rate_up_and_lets_it_go() {
+    let mut path = Path::new(20.0, 50.0, 80.0, 0);
+    let mut control = control(50.0);
+    control.set_floor(60_000_000);
+    path.run(&mut control, 3.0);
+    assert!(control.rate_bps().is_none_or(|bps| bps >= 60_000_000), "{control:?}");
+    assert!(!control.finds_at_most(1_000_000) && control.in_flight_max() > 250, "{control:?}");
+    control.set_floor(0);
+    path.run(&mut control, 4.0);
+    let (used, queue_s) = path.run(&mut control, 2.0);
+    assert!(used > 0.85 && queue_s < 0.02, "{used}, {queue_s} s: {control:?}");
+}
+
+/// What was delivered before a silence is still possible after it.
+#[test]
+fn a_silence_does_not_lower_the_rate() {
+    for silence_s in [1.0, 3.0, 20.0] {
+        let mut path = Path::new(20.0, 50.0, 80.0, 0);
+        let mut control = control(50.0);
+        path.run(&mut control, 4.0);
+        path.on_their_way.clear();
+        path.now_s += silence_s;
+        let (used, _) = path.run(&mut control, 0.6);
+        assert!(used > 0.7, "{used} after {silence_s} s: {control:?}");
+    }
+}
+
+/// Datagrams that left one by one tell how much the application has to send, and nothing of the path.
+#[test]
+fn a_train_that_the_application_interrupts_tells_no_capacity() {
+    let mut path = Path::new(100.0, 50.0, 800.0, 0);
+    let mut control = control(50.0);
+    for _ in 0..60 {
+        path.now_s += 0.004;
+        path.send();
+        control.on_sent(path.sent);
+        control.on_idle();
+        while let Some((_, mark)) = path.on_their_way.pop_front_if(|(at_s, _)| *at_s <= path.now_s) {
+            control.on_report(seen(Path::at(path.now_s), Duration::from_millis(50), &[mark], true));
+        }
+    }
+    assert_eq!(control.model.train_per_s, 0.0, "{control:?}");
+    let four_at_once = 4.0 / (control.per_s * control.model.rtt_s());
+    assert!(four_at_once < 0.2, "a window has room for some more at once: {control:?}");
+}
+
+/// Half of a train is lost: behind the bottleneck, where the rest arrives with gaps, or in a full queue, without any.
+#[test]
+fn the_gaps_between_neighbours_tell_the_capacity_whoever_loses_the_rest() {
+    let arrival = |sent: u64, received: u64, after_ms: u64| Mark {
+        sent,
+        received,
+        sent_at: Time::from_ms(1),
+        arrived_us: (after_ms * 1_000) as u32,
+    };
+    let numbers = [1, 2, 4, 5, 8, 9, 12, 13, 16];
+    let behind = numbers.iter().zip(1..).map(|(&sent, received)| arrival(sent, received, sent)).collect::<Vec<_>>();
+    let queue = numbers.iter().zip(1..).map(|(&sent, received)| arrival(sent, received, received)).collect::<Vec<_>>();
+    for marks in [behind, queue] {
+        let mut model = PathModel::default();
+        model.on_marks(&marks);
+        let found = model.marks.clean_per_s(0.0, 16.0, 3.0).unwrap_or_default();
+        assert!((found - 1_000.0).abs() < 1.0, "{found} per second, {marks:?}");
+        assert_eq!(model.marks.clean_per_s(0.0, 16.0, 5.0), None);
+    }
+}
+
+/// Messages with deadlines are on their way: a window of one's own path leaves a part of it.
+#[test]
+fn messages_find_no_queue() {
+    let mut path = Path::new(20.0, 50.0, 80.0, 0);
+    let mut control = control(50.0);
+    path.run(&mut control, 3.0);
+    control.spares_queue = true;
+    control.spare_queue();
+    let most = 0.97 * path.per_s * control.model.rtt_s();
+    assert!(control.window <= most, "{} of {most}: {control:?}", control.window);
+    control.company.is_alone = false;
+    assert_eq!(control.spared_per_s(), None, "beside others it would leave its share to them");
+}
