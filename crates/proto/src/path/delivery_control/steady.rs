@@ -231,8 +231,11 @@ impl DeliveryControl {
         if seen.top_s - base_s > 0.5 * top_s && top_s > 2.0 * self.model.jitter_s() + 0.002 {
             self.beliefs.limit_s = (P.limit_part * top_s).max(0.0003);
         }
-        if is_queued && self.schedule.is_loss_known {
+        // Above the target the window shrinks in any case; whose the loss is, is asked when the queue is short.
+        if is_queued && (self.schedule.is_loss_known || self.queue_of(seen) > self.target_s()) {
+            let (queue_s, arrives_per_s, is_alone) = (self.queue_of(seen), seen.arrives_per_s(), self.company.is_alone);
             self.apply(Step::Times(1.0 - excess.min(P.step_max)));
+            self.apply(Step::Queue { queue_s, arrives_per_s, may_grow: false, is_alone });
             self.schedule.losses = Span::default();
         } else if self.now_s >= self.schedule.may_ask_s && !is_limited {
             self.begin_experiment(Kind::LossProbe, P.half, seen);
