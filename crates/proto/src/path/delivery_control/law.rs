@@ -79,15 +79,15 @@ pub(super) fn law(model: &PathModel, beliefs: &Beliefs, target_s: f64, window: f
             if step <= 0.0 {
                 // Of a path that others fill, what arrives is no part that is ours.
                 let floor = if is_alone { P.law_floor * arrives_per_s / passes * rtt_s } else { 0.0 };
-                return (window * (1.0 + step)).max(floor.min(window));
+                (window * (1.0 + step)).max(floor.min(window))
+            } else if may_grow {
+                let growth = if is_alone { P.law_growth } else { P.shared_growth };
+                let most = growth * model.delivery() / passes * (rtt_s + queue_s);
+                let grown = window + (step * window).max(P.gain * (1.0 - queue_s / target_s));
+                grown.min(most.max(window)).min(P.ceiling * beliefs.ceiling_per_s * rtt_s).max(window.min(grown))
+            } else {
+                window
             }
-            if !may_grow {
-                return window;
-            }
-            let growth = if is_alone { P.law_growth } else { P.shared_growth };
-            let most = growth * model.delivery() / passes * (rtt_s + queue_s);
-            let grown = window + (step * window).max(P.gain * (1.0 - queue_s / target_s));
-            grown.min(most.max(window)).min(P.ceiling * beliefs.ceiling_per_s * rtt_s).max(window.min(grown))
         }
     }
     .max(P.window_min)
