@@ -19,7 +19,7 @@ pub(super) struct Params {
     /// Arrivals and gaps that a delivery spans at least.
     pub(super) delivery_arrivals: f64,
     pub(super) delivery_gaps: f64,
-    /// A round counts as so many round trips of that memory at most: outages do not age it.
+    /// Round trips that one round counts for in that memory at most: outages do not age it.
     pub(super) active_rtts: f64,
     /// Gaps and jumps fade within so many seconds or round trips; a gap counts as this many round trips at most.
     pub(super) gap_memory_s: f64,
@@ -215,7 +215,7 @@ pub(super) struct Params {
     pub(super) seen_s: f64,
     /// A queue that grows by more than this factor of what we add to it is not ours alone.
     pub(super) ours_max: f64,
-    /// Flows like us let no queue stay long for so many seconds and round trips.
+    /// Seconds and round trips after which a long queue is that of rivals: flows with this controller drain it before.
     pub(super) lasting_s: f64,
     pub(super) lasting_rtts: f64,
     /// Part of what arrived that a flow begins with on a path that was full before.

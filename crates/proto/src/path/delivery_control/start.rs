@@ -122,7 +122,9 @@ impl DeliveryControl {
         if let Some(start) = &mut self.start {
             start.is_first_train = false;
         }
-        self.apply(Step::Set(self.window.max(P.limited_growth * train.passes_per_s() * self.model.rtt_s())));
+        // A batch arrives faster than it left.
+        let per_s = train.passes_per_s().min(train.sent_per_s());
+        self.apply(Step::Set(self.window.max(P.limited_growth * per_s * self.model.rtt_s())));
         self.train = (0.0, 0.0);
         self.begin_round();
     }

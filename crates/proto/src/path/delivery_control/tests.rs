@@ -198,7 +198,7 @@ fn a_minimum_holds_the_rate_up_and_lets_it_go() {
     assert!(used > 0.85 && queue_s < 0.02, "{used}, {queue_s} s: {control:?}");
 }
 
-/// What was delivered before a silence is still possible after it.
+/// The rate that was delivered before a silence is still possible after it.
 #[test]
 fn a_silence_does_not_lower_the_rate() {
     for silence_s in [1.0, 3.0, 20.0] {
@@ -229,6 +229,26 @@ fn a_train_that_the_application_interrupts_tells_no_capacity() {
     assert_eq!(control.model.train_per_s, 0.0, "{control:?}");
     let four_at_once = 4.0 / (control.per_s * control.model.rtt_s());
     assert!(four_at_once < 0.2, "a window has room for some more at once: {control:?}");
+}
+
+/// A receiver that tells of all arrivals at once makes no fast path of a slow application.
+#[test]
+fn an_interrupted_train_that_arrives_at_once_permits_no_more() {
+    let mut control = control(50.0);
+    for number in 1..=40_u64 {
+        control.on_sent(number);
+        control.on_idle();
+    }
+    let mark = |sent: u64, after_us: u64| Mark {
+        sent,
+        received: sent,
+        sent_at: Time::from_ms(4 * sent),
+        arrived_us: (200_000 + after_us) as u32,
+    };
+    let marks = (1..=40).map(|sent| mark(sent, 10 * sent)).collect::<Vec<_>>();
+    control.on_report(seen(Time::from_ms(300), Duration::from_millis(50), &marks, true));
+    assert!(!control.start.as_ref().is_some_and(Start::is_first_train), "{control:?}");
+    assert!(control.window < 3.5 * 250.0 * 0.05, "250 datagrams per second left: {control:?}");
 }
 
 /// Half of a train is lost: behind the bottleneck, where the rest arrives with gaps, or in a full queue, without any.
